@@ -17,10 +17,13 @@
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
 #include "core/launch/hosts/slurm.h"
+#include "core/launch/run/run_folder.h"
 #include "core/launch/run/run_tensorboard.h"
 
 namespace adaptdl::cli {
 namespace {
+
+constexpr Seconds kElection{10};  // of another leading host, at most
 
 Display::Options display_options(const Arguments& arguments) {
   Display::Options options{.fd = STDERR_FILENO, .quiet = arguments.quiet()};
@@ -70,7 +73,7 @@ int run_run(const Arguments& arguments) {
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   } else {
     host = host_of_run(arguments, options, talk_to);
-    if (host && !host->leads) return run_host(*host, options, nullptr, talk_to);
+    if (const auto code = follow(host, arguments, options, talk_to)) return *code;
     if (const std::string advice = launch::unused_nodes(); !host && !advice.empty()) {
       talk_to(advice);
     }
@@ -95,7 +98,18 @@ int run_run(const Arguments& arguments) {
                               options.log_dir.empty() ? "no folder" : options.log_dir));
   }
   RemotePart remote(host, arguments, options, talk_to);
-  const int code = remote.finish(launch::run(options, sinks, talk_to));
+  int code = 0;
+  for (const TimePoint begun = Monotonic::now();;) {
+    try {
+      code = remote.finish(launch::run(options, sinks, talk_to));
+      break;
+    } catch (const launch::FolderInUse&) {
+      // Those that go on without a lost launcher may just have agreed on another one.
+      if (!host || !host->successor || seconds_since(begun) > kElection.count()) throw;
+    }
+    host = host_of_run(arguments, options, talk_to);
+    if (const auto ended = follow(host, arguments, options, talk_to)) return *ended;
+  }
   if (host && host->folder) host->folder->end(code);
 
   RunState state = display->finish();

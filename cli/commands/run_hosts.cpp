@@ -31,6 +31,7 @@ constexpr size_t kTail = 1u << 20;  // bytes
 constexpr size_t kDigits = 12;
 constexpr size_t kLongestKey = 4096;
 constexpr Seconds kPatience{120};  // with a launcher that nobody starts again
+constexpr Seconds kElection{10};   // for hosts that agree on another launcher
 
 std::string digest(const std::string& text) {
   return to_hex(sha256(bytes_of(text))).substr(0, kDigits);
@@ -186,6 +187,7 @@ void find_successor(const std::string& checkpoint_dir, HostOfRun& host, launch::
   if (const auto at = successor_of(host)) {
     talk(fmt::format("{} port {} leads this run now, so this host joins it", at->host, at->port));
     host.leads = false;
+    host.named = true;
     hosts.listener.reset();
   } else if (!launch::is_locked(checkpoint_dir)) {
     host.successor->forget();  // of an earlier run
@@ -239,6 +241,28 @@ void lead_by_ssh(const Arguments& arguments, const Reach& reach, HostOfRun& host
   }
   host.leads = true;
 }
+
+// Whoever leads has the lock of the checkpoint folder. Hosts that have just lost their launcher may
+// need a while to notice, and to agree on another one.
+class LockWatch {
+ public:
+  explicit LockWatch(const launch::RunOptions& options)
+      : folder_(options.checkpoint_dir), patience_(options.hosts->silence + kElection) {}
+
+  // Call one of these repeatedly while there is no launcher. check() throws NobodyLeads.
+  void found() { free_since_.reset(); }
+  void check() {
+    const TimePoint now = Monotonic::now();
+    if (launch::is_locked(folder_)) return found();
+    if (!free_since_) free_since_ = now;
+    if (now - *free_since_ > patience_) throw launch::NobodyLeads("nobody leads the run");
+  }
+
+ private:
+  const std::string folder_;
+  const Seconds patience_;
+  std::optional<TimePoint> free_since_;
+};
 
 // At the port of the meeting point, which firewalls let in, if it is free here. None: there is no
 // port for it.
@@ -411,14 +435,35 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
       return launch::start_successor(listener, roster, options.hosts->secret);
     };
   }
+  LockWatch lock(options);
   agent.find_launcher = [&] {
     if (host.folder) return host.folder->find();
-    return successor_of(host).value_or(host.meeting_point);
+    const auto successor = successor_of(host);
+    if (successor) {
+      lock.found();
+    } else if (host.named && command == nullptr) {
+      lock.check();
+    }
+    return successor.value_or(host.meeting_point);
   };
   if (command == nullptr) make_durable_directories(options.output_dir);  // perhaps not shared
   const int code = launch::run_agent(agent, talk);
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
   return code;
+}
+
+std::optional<int> follow(std::optional<HostOfRun>& host, const Arguments& arguments,
+                          launch::RunOptions& options, const launch::Talk& talk) {
+  while (host && !host->leads) {
+    try {
+      return run_host(*host, options, nullptr, talk);
+    } catch (const launch::NobodyLeads&) {
+      talk("nobody leads the run any more, so this host does");
+    }
+    host = host_of_run(arguments, options, talk);
+    options.fresh = false;
+  }
+  return std::nullopt;
 }
 
 }  // namespace adaptdl::cli

@@ -24,6 +24,7 @@ struct HostOfRun {
   std::shared_ptr<launch::FolderMeeting> folder;  // where the hosts meet, if at no such address
   // Where a host writes that leads since the one at the meeting point was lost; none: nowhere.
   std::shared_ptr<launch::FolderMeeting> successor;
+  bool named = false;  // the meeting point is this host, but another one leads now
   std::optional<Seconds> patience;      // AgentOptions
   std::string key_file;                 // "": the key is not in a file
   int leash = -1;                       // AgentOptions
@@ -56,8 +57,14 @@ class RemotePart {
 };
 
 // Runs the agent to its end; returns the exit code. `command`: instead of a program, with the
-// options of host_of_command(); null: none.
+// options of host_of_command(); null: none. Throws NobodyLeads if nobody leads the run any more, so
+// that this host, at which the others look, is to ask host_of_run() again.
 int run_host(const HostOfRun& host, const launch::RunOptions& options,
              const launch::CommandOptions* command, const launch::Talk& talk);
+
+// Runs the agent of a program while this host does not lead; returns the exit code, or nothing once
+// it is to lead, with `host` and `options` for that.
+std::optional<int> follow(std::optional<HostOfRun>& host, const Arguments& arguments,
+                          launch::RunOptions& options, const launch::Talk& talk);
 
 }  // namespace adaptdl::cli

@@ -8,130 +8,39 @@ Like a supervisor, the tests start again what has ended. A longer run of drawn f
     networks.py ADAPTDL PROGRAMS --only storm --seconds 600 --seed 7
 """
 
-import math
-import os
 import signal
-import struct
 import time
 
-from support import (Hosts, Network, Supervisor, check, children_of, kill, main,
-                     read_safetensors, same_losses, wait_until, worker_of)
-
-RECOVERY = 60  # s; at most, from the end of a failure to the next finished step
-EPOCH = 40     # steps
-SHORTEST, LONGEST = 0.3, 20.0  # s; of a failure
-# Such a run is to last for long: the losses of other numbers of replicas differ in their last bits,
-# and faster learning makes more of that.
-ENDLESS = ("--set", "epochs=1000000", "--set", "optimizer.lr=0.001")
+from support import (RECOVERY, Group, Hosts, Network, Storm, Supervisor, check, kill, main,
+                     wait_until, worker_of)
+from support.storms import EPOCH
 
 
-class Group:
-    """A run with a replica on each of its hosts."""
+class Pods(Group):
+    """The pods of a job: host 0 runs the launcher, and the job ends with it."""
+
+    leader = 0
 
     def __init__(self, folder, network, supervisor, *settings, name="slow"):
-        self.folder, self.network, self.name = folder, network, name
+        super().__init__(folder, network, len(network.hosts) - 1, settings, name)
         supervisor.addresses = [network.address(0)]
         self.hosts = Hosts(folder, supervisor, network)
-        self.ranks = list(network.hosts)[:-1]
-        self.settings = (*ENDLESS, "--set", "checkpoint_interval_s=1", *settings)
-        self.launchers, self.agents = [], {}
-        self.killed = set()  # ranks
-        self.given_up = 0    # runs
-        self.untold = 0      # steps that no event tells of
-        self.recovery = 0.0  # s; the longest so far
+        self.runs, self.agents = [], {}
 
-    @property
-    def run(self):
-        return self.launchers[-1]
-
-    def start(self, rank, *more):
-        pod = self.hosts.pod(rank, *self.settings, *more, name=self.name)
-        if rank == 0:
-            self.launchers.append(pod)
+    def begin(self, host, *arguments):
+        pod = self.hosts.pod(host, *arguments, name=self.name)
+        if host == 0:
+            self.runs.append(pod)
         else:
-            self.agents[rank] = pod
-        self.killed.discard(rank)
+            self.agents[host] = pod
 
-    def start_all(self, *more):
-        for rank in self.ranks:
-            self.start(rank, *more)
-        self.wait_whole()
-
-    def pod(self, rank):
-        return self.run if rank == 0 else self.agents[rank]
-
-    def wait_whole(self):
-        """Until each host has a replica that trains."""
-        def size():
-            return next((e["to"] for e in reversed(self.run.of("generation"))), 0)
-
-        self.wait(lambda: size() == len(self.ranks), "a replica on each host")
-
-    def wait_progress(self):
-        """After the end of a failure."""
-        begun, wanted = time.monotonic(), self.run.last_step() + 2
-        self.wait(lambda: self.run.last_step() >= wanted, "a step")
-        self.recovery = max(self.recovery, time.monotonic() - begun)
-
-    def wait(self, condition, sentence):
-        wait_until(lambda: self.go_on() and condition(), sentence, RECOVERY,
-                   tell=lambda: self.run.said()[-1000:])
-
-    def go_on(self):
-        """A run that has given up after --max-restarts is started again."""
-        if self.run.process.poll() == 1 and "breakdowns in a row" in self.run.end_event()["reason"]:
-            self.given_up += 1
-            for rank in self.ranks:
-                self.kill_host(rank)
-            self.start_killed()
-        return True
-
-    def processes(self, rank):
-        """A host's: the launcher or the agent, and the replica."""
-        process = self.pod(rank).process
-        return [process.pid, *children_of(process.pid)] if process.poll() is None else []
-
-    def frozen(self, rank):
-        """Stops a host; returns what continues it."""
-        stopped = self.processes(rank)
-        for pid in stopped:
-            kill(pid, signal.SIGSTOP)
-
-        def go_on():
-            for pid in reversed(stopped):
-                kill(pid, signal.SIGCONT)
-
-        return go_on
-
-    def kill_replica(self, rank):
-        return any(kill(pid) for pid in self.processes(rank)[1:])
-
-    def kill_host(self, rank):
-        self.killed.add(rank)
-        for pid in self.processes(rank):
-            kill(pid)
-
-    def start_killed(self):
-        for rank in sorted(self.killed):
-            self.pod(rank).end()
-            self.start(rank)
-
-    def check_living(self):
-        """Nothing ends but what was killed."""
-        self.go_on()
-        for rank in self.ranks:
-            code = self.pod(rank).process.poll()
-            check(code is None or rank in self.killed, f"host {rank} has ended with {code}",
-                  self.pod(rank).said()[-1000:])
+    def pod(self, host):
+        return self.runs[-1] if host == 0 else self.agents[host]
 
     def stop(self):
         """As the scheduler does: after a checkpoint."""
         self.run.signal(signal.SIGTERM)
         self.expect_end(143)
-
-    def expect_end(self, code):
-        for rank in self.ranks:
-            self.pod(rank).expect_end(code, 2 * RECOVERY)
 
     def finish(self):
         """Goes on to the end of a pass, on the launcher's host alone: the run may end before other
@@ -141,99 +50,6 @@ class Group:
         self.run.expect_end(0, 2 * RECOVERY)
         return epochs
 
-    # ---- what it did
-
-    def losses(self):
-        """The losses of all launchers' steps, which these checks join."""
-        steps = Steps()
-        for run in self.launchers:
-            check(not run.of("diverged"), "replicas differ", run.of("diverged"))
-            check_generations(run)
-            steps.take(run)
-        self.untold = steps.last - len(steps.losses)
-        return steps.losses
-
-    def restarts(self):
-        """How often all replicas started again under the same launcher."""
-        return sum(event["cause"] == "restart" for run in self.launchers
-                   for event in run.of("generation"))
-
-    def check_same(self, epochs):
-        """What was trained is what one replica trains without a network."""
-        model = parameters(self.folder, self.run.end_event()["model"])
-        fixed = self.folder.run(self.folder.program(self.name), "--name", "fixed", *self.settings,
-                                "--set", f"epochs={epochs}")
-        fixed.expect_end(0, 600)
-        losses = self.losses()
-        wanted = fixed.losses()
-        check(max(losses) == len(wanted), "another number of steps", max(losses), len(wanted))
-        same_losses(losses, {step: wanted[step] for step in losses},
-                    1e-12 if self.name == "samples" else 1e-5)
-        same_parameters(model, parameters(self.folder, fixed.end_event()["model"]))
-
-
-class Steps:
-    """The finished steps of runs, one after another. Each follows the one before; after a restart
-    no more is done again than follows the newest checkpoint."""
-
-    def __init__(self):
-        self.losses = {}
-        self.last = self.kept = 0  # steps: finished; in the newest checkpoint
-
-    def take(self, run):
-        follows = 0  # the step before
-        begins = 0   # the last step before the generation
-        for event in run.events:
-            kind, step = event["event"], event.get("step")
-            if kind == "resume":
-                # A launcher that was killed may not have told of steps that a checkpoint has.
-                check(self.kept <= step, "not the newest checkpoint", self.kept, event)
-                follows = begins = step
-                self.last = max(self.last, step)
-            elif kind == "checkpoint":
-                self.kept = max(self.kept, step)
-            elif kind == "generation":
-                begins = step
-            elif kind == "step":
-                # Rank 0 may have finished steps that it could not announce: its host was lost.
-                check(step > follows and step in (follows + 1, begins, begins + 1),
-                      "a step is lost, or comes twice", follows, begins, event)
-                same_losses({step: event["loss"]}, {step: self.losses.get(step, event["loss"])})
-                self.losses[step] = event["loss"]
-                follows, self.last = step, max(self.last, step)
-
-
-def check_generations(run):
-    """Only one generation finishes steps at a time."""
-    newest = 0
-    for event in run.of("step"):
-        check(event["generation"] >= newest, "two generations train", newest, event)
-        newest = event["generation"]
-
-
-def parameters(folder, model):
-    """All of a model, by name."""
-    path = folder.file(f"exported-{len(os.listdir(folder.path))}.safetensors")
-    code, said, problem = folder.command("export", model, path)
-    check(code == 0, "not exported", said, problem)
-    header, elements = read_safetensors(path)
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        kind, size = {"F32": ("f", 4), "F64": ("d", 8)}[entry["dtype"]]
-        found[name] = struct.unpack(f"<{(end - begin) // size}{kind}", elements[begin:end])
-    return found
-
-
-def same_parameters(ours, reference, tolerance=1e-4):
-    """`tolerance`: relative to the largest element of a tensor."""
-    check(ours.keys() == reference.keys(), "other tensors", ours.keys(), reference.keys())
-    for name, values in reference.items():
-        most = tolerance * max(map(abs, values))
-        check(all(abs(a - b) <= most for a, b in zip(ours[name], values, strict=True)),
-              f"other values of {name}")
-
 
 class Scene:
     """A network, its supervisor and its group."""
@@ -241,7 +57,7 @@ class Scene:
     def __init__(self, folder, replicas, seed, *settings, **more):
         self.network = Network(folder, replicas + 1, seed)
         self.supervisor = Supervisor(self.network.listener(replicas))
-        self.group = Group(folder, self.network, self.supervisor, *settings, **more)
+        self.group = Pods(folder, self.network, self.supervisor, *settings, **more)
 
     def __enter__(self):
         return self.network, self.group
@@ -256,7 +72,8 @@ def endings(group):
     group.wait_whole()
     group.wait_progress()
     group.stop()
-    group.check_same(group.finish())
+    epochs = group.finish()
+    group.check_same(epochs, group.run.end_event()["model"])
 
 
 def plain_endings(group):
@@ -394,126 +211,6 @@ def host_lost(folder, draw):
         plain_endings(group)
 
 
-# ---- failures that are drawn
-
-
-class Storm:
-    """Failures at random, two at once now and then."""
-
-    def __init__(self, group, draw):
-        self.group, self.network, self.draw = group, group.network, draw
-        self.undo = []
-        self.counts = {}
-        self.begun = time.monotonic()
-
-    def some(self, count=1, among=None):
-        return self.draw.sample(among or self.group.ranks, count)
-
-    def one_way(self):
-        a, b = self.some(2)
-        self.network.fail([a], [b], cut=True)
-        return f"from {a} to {b}"
-
-    def both_ways(self):
-        a, b = self.some(2)
-        self.network.fail_between([a], [b], cut=True)
-        return f"between {a} and {b}"
-
-    def half(self):
-        agents = self.group.ranks[1:]
-        some = self.some((len(agents) + 1) // 2, agents)
-        self.network.fail_between([0], some, cut=True)
-        return f"between the launcher and {some}"
-
-    def between_replicas(self):
-        a, b = self.some(2, self.group.ranks[1:])
-        self.network.fail_between([a], [b], cut=True)
-        return f"between {a} and {b}, which see the launcher"
-
-    def one_alone(self):
-        one, = self.some(1, self.network.hosts)
-        self.network.fail_between([one], [h for h in self.network.hosts if h != one], cut=True)
-        return f"around {one}"
-
-    def refused(self):
-        a, b = self.some(2)
-        self.network.refuse_between([a], [b])
-        return f"no route between {a} and {b}"
-
-    def lossy(self):
-        self.network.fail_between(self.network.hosts, self.network.hosts, loss=0.05)
-        return "5 % loss"
-
-    def slow(self):
-        one, = self.some()
-        others = [h for h in self.network.hosts if h != one]
-        self.network.fail_between([one], others, delay=0.2, loss=0.02)
-        return f"200 ms and 2 % loss around {one}"
-
-    def thin(self):
-        one, = self.some()
-        others = [h for h in self.network.hosts if h != one]
-        rate = self.draw.choice([20_000, 100_000])
-        self.network.fail_between([one], others, rate=rate)
-        return f"{rate} bytes/s around {one}"
-
-    def paused(self):
-        one, = self.some()
-        if one in self.group.killed:
-            return "no pause: it is dead"
-        self.undo.append(self.group.frozen(one))
-        return f"pause of {one}"
-
-    def killed_replica(self):
-        one, = self.some()
-        return f"SIGKILL of the replica of {one}: {self.group.kill_replica(one)}"
-
-    def killed_agent(self):
-        one, = self.some(1, self.group.ranks[1:])
-        self.group.kill_host(one)
-        return f"SIGKILL of the agent of {one}"
-
-    def killed_launcher(self):
-        self.group.kill_host(0)
-        return "SIGKILL of the launcher"
-
-    def say(self, text):
-        print(f"    {time.monotonic() - self.begun:6.1f} s, step {self.group.run.last_step()}: "
-              f"{text}", flush=True)
-
-    def fail_once(self):
-        kinds = self.draw.choices(list(KINDS), list(KINDS.values()), k=self.draw.choice([1, 1, 2]))
-        seconds = math.exp(self.draw.uniform(math.log(SHORTEST), math.log(LONGEST)))
-        for kind in kinds:
-            self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
-            self.say(f"{kind.__name__} for {seconds:.1f} s: {kind(self)}")
-        time.sleep(seconds)
-        self.end_failures()
-
-    def end_failures(self):
-        for undo in self.undo:
-            undo()
-        self.undo.clear()
-        self.network.heal()
-        self.group.check_living()
-        self.group.start_killed()
-
-    def go_on(self, seconds):
-        while time.monotonic() - self.begun < seconds:
-            self.fail_once()
-            if self.draw.random() < 0.5:
-                self.group.wait_progress()
-            else:
-                time.sleep(self.draw.uniform(0, 3))
-        self.say("the network is whole")
-
-
-# What fails, and how often.
-KINDS = {Storm.one_way: 3, Storm.both_ways: 2, Storm.half: 2, Storm.between_replicas: 3,
-         Storm.one_alone: 3, Storm.refused: 2, Storm.lossy: 2, Storm.slow: 2, Storm.thin: 2,
-         Storm.paused: 3, Storm.killed_replica: 2, Storm.killed_agent: 2, Storm.killed_launcher: 1}
-
-
 def storm(folder, draw):
     """Failures that are drawn, for --seconds."""
     replicas, timeout = draw.choice([3, 4]), draw.choice(["3", "300"])
@@ -527,11 +224,7 @@ def storm(folder, draw):
             weather.go_on(folder.seconds or 20)
             endings(group)
         finally:
-            print(f"    {sum(weather.counts.values())} failures {weather.counts}, "
-                  f"{group.run.last_step()} steps, {len(group.launchers)} launchers, of which "
-                  f"{group.given_up} have given up, {group.restarts()} restarts, "
-                  f"{group.untold} steps untold, packets {network.carried}, at most "
-                  f"{group.recovery:.1f} s to the next step", flush=True)
+            weather.tell()
 
 
 main(short_failures, links_break, no_route, launcher_unseen, untold_steps, first_unseen, host_lost,

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 
-from support import Site, check, kill, main, wait_until, write
+from support import Site, check, children_of, kill, main, wait_until, write
 
 NEVER = ("--set", "epochs=1000000")
 SOON = 5  # seconds, on a loaded machine
@@ -130,4 +130,31 @@ def long_ago(folder, draw):
         check(run.end() == 143 and other.end() == 143, "hosts of a cancelled run")
 
 
-main(folder_decides, majority_decides, partition, long_ago)
+def nobody_leads(folder, draw):
+    """The named host has come again, and is about to join the one that leads, which dies: none of
+    those that are left has ever trained. The named one leads, from the newest checkpoint."""
+    with Site(folder, 2) as site:
+        words = (*NEVER, "--host-timeout", "1")
+        run = site.run(0, "1:2", *words)
+        site.share_key()
+        other = site.run(1, "1:2", *words)
+        run.wait_replicas(2)
+        run.wait_event("checkpoint")
+        goes_on(other, 1, *lose(run))
+        whole = [other.process.pid, *children_of(other.process.pid)]
+        for pid in whole:
+            kill(pid, signal.SIGSTOP)
+        run = site.run(0, "1:2", *words)
+        run.says("leads this run now, so this host joins it")
+        for pid in whole:
+            kill(pid)
+        other = site.run(1, "1:2", *words)
+        run.says("nobody leads the run any more, so this host does")
+        run.wait_event("resume")
+        run.wait_replicas(2)
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        check(run.end() == 143 and other.end() == 143, "hosts of a cancelled run")
+
+
+main(folder_decides, majority_decides, partition, long_ago, nobody_leads)

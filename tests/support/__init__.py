@@ -26,3 +26,4 @@ from .service import ENDED, LIVE_JOBS, Service, service
 from .slurm import SLURM, Slurm
 from .sockets import answer_at, ask
 from .sshd import SSHD, SshSite
+from .storms import RECOVERY, Group, Storm

@@ -23,6 +23,7 @@ class Run:
             self.name = arguments[list(arguments).index("--name") + 1]
         self.started = time.monotonic()
         self.events, self.changed = [], threading.Condition()
+        self.moments = []  # monotonic: when each event was read
         self.closed = False
         self.log = folder.file(f"run-{len(folder.runs)}.log")
         with open(self.log, "wb") as log:
@@ -38,6 +39,7 @@ class Run:
             event = json.loads(line)
             with self.changed:
                 self.events.append(event)
+                self.moments.append(time.monotonic())
                 self.changed.notify_all()
         with self.changed:
             self.closed = True
@@ -90,6 +92,18 @@ class Run:
                       replicas, f"{replicas} replicas")
 
     # ---- events
+
+    def leads(self):
+        """[(moment, events)] of each time that its host has led: when replicas began to train under
+        it, monotonic, and what it has told."""
+        with self.changed:
+            begins = [i for i, event in enumerate(self.events) if event["event"] == "start"]
+            ends = [*begins, len(self.events)][1:]
+            parts = [range(begin, end) for begin, end in zip(begins, ends, strict=True)]
+            first = [next((i for i in part if self.events[i]["event"] == "generation"), None)
+                     for part in parts]
+            return [(self.moments[i], self.events[part.start:part.stop])
+                    for part, i in zip(parts, first, strict=True) if i is not None]
 
     def of(self, kind):
         with self.changed:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/error.h"
@@ -27,7 +28,8 @@ constexpr std::chrono::seconds kTalkPause{30};
 // Without a launcher, whose replicas wait: for a connection to a host that may be gone, and for the
 // answer of one that may be starting a launcher.
 constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
-constexpr std::chrono::seconds kAnswerPatience{2}, kEndPatience{10};
+constexpr std::chrono::milliseconds kAnswerPatience{2000}, kShortAnswer{500};
+constexpr std::chrono::seconds kEndPatience{10};
 constexpr std::chrono::seconds kOthersTurn{5};  // after this host could not lead
 
 // The launcher does not take this host; `final`: nor will it ever.
@@ -68,6 +70,7 @@ class Agent {
       }
       take_signals();
       take_leash();
+      turn_away();
       take_link();  // also before the first wait: messages may follow the welcome at once
       replicas_->take(std::exchange(child_signal_, false));
       beat();
@@ -101,6 +104,8 @@ class Agent {
       exit_ = static_cast<int>(ExitCode::error);
     } catch (const RunEnded& ended) {
       exit_ = ended.exit;
+    } catch (const NobodyLeads&) {
+      throw;
     } catch (const Error& error) {
       retry("cannot reach the launcher yet", error);
       give_up_in_time(error);
@@ -117,7 +122,7 @@ class Agent {
 
   // The launcher is lost, and the replicas here wait for another one: the first host of the roster
   // that lives leads. One that listens but does not answer yet is about to, or has not lost the
-  // launcher; then it is not this one's turn.
+  // launcher; then it is not this one's turn, but one behind it may lead already.
   void find_successor() {
     retry_at_ = Monotonic::now() + kShortPause;
     const bool listed = std::ranges::any_of(roster_.hosts, [this](const Roster::Host& host) {
@@ -126,17 +131,29 @@ class Agent {
     bool answers = !listed && follow(leader_, kShortConnect);
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
-      if (answers) break;
       const LauncherAddress address{host.address, host.port};
       if (host.id != options_.id) {
-        answers = host.port != 0 && follow(address, kShortConnect);
+        const auto patience = answers ? kShortAnswer : kAnswerPatience;
+        answers = (host.port != 0 && follow(address, kShortConnect, patience)) || answers;
         continue;
       }
-      if (!lead()) continue;
+      if (answers || !lead()) continue;
       follow(address, kConnectPatience);
       break;
     }
     if (!link_) look_elsewhere();
+  }
+
+  // A host of no run is not about to lead, though it listens already: whoever looks for a launcher
+  // must not wait for an answer.
+  bool turns_away() const {
+    return roster_.hosts.empty() && options_.listener && *options_.listener &&
+           !successor_.running();
+  }
+  void turn_away() const {
+    if (!turns_away()) return;
+    while (Fd(::accept4(options_.listener->get(), nullptr, nullptr, SOCK_CLOEXEC))) {
+    }
   }
 
   // Starts a launcher on this host; whether one listens. One that has failed leaves the next
@@ -176,14 +193,15 @@ class Agent {
   }
 
   // Returns whether a launcher is there, or may be soon. One that ends closes the connection.
-  bool follow(const LauncherAddress& address, Monotonic::duration patience) {
+  bool follow(const LauncherAddress& address, Monotonic::duration patience,
+              Monotonic::duration answer_patience = kAnswerPatience) {
     Fd socket;
     try {
       socket = connect_tcp(address.host, address.port, Monotonic::now() + patience);
     } catch (const Error&) {
       return false;
     }
-    const TimePoint deadline = Monotonic::now() + kAnswerPatience;
+    const TimePoint deadline = Monotonic::now() + answer_patience;
     try {
       connect(address, std::move(socket), deadline);
       talk_(fmt::format("follows the launcher at {} port {}", address.host, address.port));
@@ -296,6 +314,7 @@ class Agent {
       until = std::min(until, retry_at_);
     }
     if (leaving_ != 0) until = std::min(until, kill_at_);
+    if (turns_away()) waits.push_back({options_.listener->get(), POLLIN, 0});
     replicas_->add_waits(waits);
     poll_until(waits, until);
   }

@@ -30,6 +30,11 @@ struct RunEnded : Error {
   int exit;
 };
 
+// Nobody leads the run any more, nor is about to: this host may begin to.
+struct NobodyLeads : Error {
+  using Error::Error;
+};
+
 struct AgentOptions {
   // The program and how it is started here; the run's name; the secret in `hosts`; the log folder.
   RunOptions run;
@@ -42,8 +47,8 @@ struct AgentOptions {
   int leash = -1;      // a descriptor: when it ends, this host is to stop, as at SIGTERM; -1: none
   std::string advice;  // for somebody whose launcher has another key; continues a sentence
   // Returns the launcher's address. Called repeatedly while there is no connection: an Error that
-  // it throws is reported, and the agent tries again, unless it is RunEnded. Should return within a
-  // few seconds.
+  // it throws is reported, and the agent tries again, unless it is RunEnded or NobodyLeads. Should
+  // return within a few seconds.
   std::function<LauncherAddress()> find_launcher;
   // Gives up (1) after so long without a launcher; nothing: never, somebody may start it again.
   std::optional<Seconds> patience;
@@ -59,7 +64,7 @@ struct AgentOptions {
 // launcher disappears, the hosts agree on another one (roster.h), with which the replicas go on;
 // where they cannot, the agent ends its replicas and looks for the launcher again. Call from the
 // main thread; signals, processes and process 1 as in run(). Throws Error for a problem found
-// before the start.
+// before the start, and NobodyLeads if find_launcher does while there are no replicas.
 int run_agent(const AgentOptions& options, const Talk& talk);
 
 }  // namespace adaptdl::launch

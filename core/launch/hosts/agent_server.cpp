@@ -52,6 +52,7 @@ struct AgentServer::Agent {
   const TimePoint deadline;
   std::string address;  // Roster::Host::address
   bool proven = false, leaving = false, gone = false;
+  bool settled = false;  // it is one of the newest roster that all had
   std::string id, host;
   Slots slots;
   uint16_t leads_at = 0;  // Roster::Host::port
@@ -219,6 +220,7 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
   if (type == "leaving") {
     if (!std::exchange(agent.leaving, true)) {
       roster_changed_ = true;
+      if (agent.settled) ++left_;
       events_.left(agent.slots, agent.host, "was told to stop");
     }
     return;
@@ -323,6 +325,8 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
   if (all_know && may_train()) {
     settled_ = roster_.size;
+    left_ = 0;
+    for (const auto& each : agents_) each->settled = each->here();
     guarded_ = !roster_.shared && roster_.any_may_lead();
   }
 }

@@ -56,7 +56,8 @@ class AgentServer {
   std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
-  bool may_train() const { return !guarded_ || hosts() >= enough_with_launcher(settled_); }
+  // Hosts that have said that they leave do not.
+  bool may_train() const { return !guarded_ || hosts() + left_ >= enough_with_launcher(settled_); }
   // They may from now on, whatever the lost ones do.
   void give_up_lost() { settled_ = 0; }
 
@@ -104,6 +105,7 @@ class AgentServer {
   bool leads_, roster_changed_ = false;
   bool guarded_ = false;  // lost hosts might train without this launcher
   int settled_ = 0;       // hosts of the newest roster that all agents had, while may_train()
+  int left_ = 0;          // those of them that were told to stop
 };
 
 }  // namespace adaptdl::launch

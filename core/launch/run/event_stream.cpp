@@ -51,6 +51,7 @@ void EventStream::note(const View& view) {
 }
 
 void EventStream::advance(const View& view, bool all) {
+  if (!leads_) return;
   note(view);
   while (terms_.size() > 1) {
     const Member* speaker = view.find(terms_.front().speaker);

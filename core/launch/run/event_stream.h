@@ -21,9 +21,12 @@ namespace adaptdl::launch {
 class EventStream {
  public:
   // Calls `on_step` for every finished step that no earlier attempt had finished.
-  // `goes_on`: the steps so far are those of a launcher that is lost.
+  // `goes_on`: the steps so far are those of a launcher that is lost. Then nothing is emitted until
+  // lead(): perhaps another one leads.
   EventStream(RunReport& report, bool goes_on, std::function<void(int64_t step)> on_step)
-      : report_(report), goes_on_(goes_on), on_step_(std::move(on_step)) {}
+      : report_(report), goes_on_(goes_on), leads_(!goes_on), on_step_(std::move(on_step)) {}
+
+  void lead() { leads_ = true; }
 
   // An event from a replica, in the order in which it sent them.
   void event(MemberId from, nlohmann::json event);
@@ -64,6 +67,7 @@ class EventStream {
 
   RunReport& report_;
   const bool goes_on_;
+  bool leads_;
   const std::function<void(int64_t)> on_step_;
   uint64_t number_ = 0;  // of the generation in force, and its members
   size_t members_ = 0;

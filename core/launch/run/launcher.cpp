@@ -293,6 +293,7 @@ bool Launcher::gathers() {
   }
   gathers_since_.reset();
   agents.lead();
+  stream_.lead();
   report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on", here, before.size));
   return false;
 }

@@ -23,6 +23,7 @@ namespace adaptdl::launch {
 
 namespace {
 
+constexpr Seconds kLockGlance{0.5};
 constexpr Seconds kLockPatience{10};
 
 // `scratch`: a folder for what an evaluation needs until it ends.
@@ -133,7 +134,10 @@ std::optional<int> restore(const RunOptions& options, CheckpointMirror& mirror, 
 
 int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signals) {
   // The lock of a launcher that is lost falls with its process, or when a file server notices.
-  const Seconds patience = options.succeeds ? kLockPatience : Seconds(0);
+  // Other hosts take it for a moment to see whether somebody leads.
+  const Seconds patience = options.succeeds ? kLockPatience
+                           : options.hosts  ? kLockGlance
+                                            : Seconds(0);
   RunFolder folder(options.name, options.checkpoint_dir, options.record_file, patience);
   RunReport report(identity_of(options), output,
                    [&](const nlohmann::json& record, bool) { folder.write(record); });

@@ -66,10 +66,10 @@ RunFolder::RunFolder(const std::string& name, std::string folder, std::string re
       continue;
     }
     if (errno != EWOULDBLOCK) fail_errno(errno, path + ": cannot lock");
-    fail(
-        "run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with `adaptdl "
-        "cancel {}`, or give this one another --name",
-        name, lock_owner(folder_), name, name);
+    throw FolderInUse(
+        fmt::format("run {} is live (process {}). Change it with `adaptdl scale {} N`, end it with "
+                    "`adaptdl cancel {}`, or give this one another --name",
+                    name, lock_owner(folder_), name, name));
   }
   const std::string owner = lock_owner() + "\n";
   if (::ftruncate(lock_.get(), 0) == 0) {

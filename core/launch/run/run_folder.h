@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/fd.h"
 
 namespace adaptdl::launch {
@@ -22,11 +23,15 @@ std::string lock_owner(const std::string& folder);
 // Whether a live launcher has that folder.
 bool is_locked(const std::string& folder);
 
+// A live run has the lock.
+struct FolderInUse : Error {
+  using Error::Error;
+};
+
 class RunFolder {
  public:
-  // Creates the folder and takes the lock, for which it waits so long. Throws Error if a live run
-  // has the lock, or the folder belongs to a run of another name or to a newer version of this
-  // program.
+  // Creates the folder and takes the lock, for which it waits so long. Throws FolderInUse, and
+  // Error if the folder belongs to a run of another name or to a newer version of this program.
   RunFolder(const std::string& name, std::string folder, std::string record_file,
             Seconds patience = Seconds(0));
 

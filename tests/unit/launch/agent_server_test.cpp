@@ -351,6 +351,32 @@ TEST_CASE("hosts that are lost at once may go on without the launcher, which the
   CHECK(launcher.agents.may_train());
 }
 
+TEST_CASE("hosts that were told to stop do not go on without the launcher") {
+  for (const std::string leaves : {"1", "3"}) {
+    INFO("host " << leaves << " leaves");
+    Launcher launcher;
+    std::vector<std::unique_ptr<OtherSide>> agents;
+    const auto joined = [&](const char* id) {
+      agents.push_back(std::make_unique<OtherSide>(launcher));
+      CHECK(agents.back()->join(launcher, id, 1, json::object(), 1000)["run_id"] == "r");
+    };
+    joined("1");
+    joined("2");
+    agents[0]->learn(launcher, false);
+    agents[0]->learn(launcher, false);
+    agents[1]->learn(launcher, false);
+    agents[0]->be_heard(launcher, 1);
+    agents[1]->be_heard(launcher, 2);
+    joined("3");  // of which the others have not heard: it does not count
+    agents[leaves == "1" ? 0 : 2]->channel.send({{"type", "leaving"}});
+    const std::string told = fmt::format("host-{0} left {0}: was told to stop", leaves);
+    CHECK(launcher.until([&] { return std::ranges::count(launcher.events, told) == 1; }));
+    agents.clear();
+    CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+    CHECK(launcher.agents.may_train() == (leaves == "1"));
+  }
+}
+
 TEST_CASE("a launcher that takes over hears what the hosts have kept, until it leads") {
   const Roster before{
       .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "x", 1}, {"2", "y", 1}}};

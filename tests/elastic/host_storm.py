@@ -1,0 +1,141 @@
+"""A run whose hosts were started by hand, while replicas, hosts and launchers are killed or stand
+still, and the network between them fails: whoever is left leads and trains on, never do two sides
+train, no finished step is lost or done twice, and hosts that come again find who leads. For longer:
+
+    host_storm.py ADAPTDL PROGRAMS --seconds 600 --seed 7
+"""
+
+import signal
+
+from support import RECOVERY, Group, Site, Storm, check, kill, main
+from support.storms import EPOCH, of
+
+
+class Typed(Group):
+    """Hosts on each of which somebody types the command, also again when it was killed: the same
+    one where all share a folder, otherwise with the address of the host that leads now."""
+
+    def __init__(self, folder, site, timeout, *settings, name):
+        super().__init__(folder, site.network, len(site.network.hosts), settings, name)
+        self.site, self.timeout = site, timeout
+        self.runs, self.host_of, self.current = [], [], {}
+
+    @property
+    def leader(self):
+        """That of the newest launcher, be it dead."""
+        newest = [max((moment for moment, _ in run.leads()), default=0) for run in self.runs]
+        return self.host_of[newest.index(max(newest))]
+
+    def pod(self, host):
+        return self.current[host]
+
+    def begin(self, host, *arguments):
+        leader, late = 0, ()
+        if self.site.apart and self.runs:
+            leader, late = self.leader, ("--node-rank", "1")
+        run = self.site.run(host, f"1:{len(self.ranks)}", "--host-timeout", self.timeout, *late,
+                            *arguments, program=self.name, leader=leader)
+        if not self.runs:
+            self.site.share_key()
+        self.runs.append(run)
+        self.host_of.append(host)
+        self.current[host] = run
+
+    def give_up_waiting(self):
+        """As a launcher tells its user that was cut off, and waits, while others go on."""
+        for host in self.ranks:
+            waits = "lost so many hosts at once" in self.pod(host).said()
+            if waits and host not in (self.leader, *self.killed):
+                self.kill_host(host)
+        self.start_killed()
+
+    def check_one_side(self):
+        """Nobody finishes steps under a launcher after another one has begun to lead."""
+        leads = sorted(((moment, run, events) for run in self.runs
+                        for moment, events in run.leads()), key=lambda lead: lead[0])
+        for (_, run, events), (begins, *_) in zip(leads, leads[1:], strict=False):
+            moments = {id(event): moment for event, moment in zip(run.events, run.moments,
+                                                                  strict=False)}
+            late = [event for event in of(events, "step") if moments[id(event)] > begins + 1]
+            check(not late, "two sides train", begins, late[:1], len(late))
+
+    def stop(self):
+        self.run.request(request="cancel")
+        self.expect_end(143)
+
+    def finish(self):
+        """Goes on to the end of a pass, on one host. Returns its number, and the model."""
+        epochs = max(self.losses()) // EPOCH + 2
+        self.start(0, "--set", f"epochs={epochs}")
+        self.current[0].expect_end(0, 2 * RECOVERY)
+        return epochs, self.current[0].end_event()["model"]
+
+
+def killed_lead(storm):
+    """The process that leads; the agent and the replica of its host go on if it is another one."""
+    run = storm.group.run
+    pids = [event["pid"] for event in run.of("start")]
+    if not pids:
+        return "nobody leads"
+    if pids[-1] == run.process.pid:
+        return storm.killed_launcher()
+    kill(pids[-1])
+    return f"SIGKILL of the process on {storm.group.leader} that leads"
+
+
+MORE = {killed_lead: 2, Storm.killed_launcher: 3, Storm.killed_agent: 3}
+
+
+def host_storm(folder, draw):
+    """Hosts that share a folder: 40 failures that are drawn, or --seconds of longer ones."""
+    hosts = draw.choice([2, 3, 4]) if folder.seconds else 3
+    timeout = draw.choice(["2", "5", "20"])
+    name = draw.choice(["slow", "samples"])
+    print(f"    {hosts} hosts, {name}, --host-timeout {timeout}")
+    with Site(folder, hosts) as site:
+        group = Typed(folder, site, timeout, "--max-restarts", "1000", name=name)
+        group.start_all()
+        storm = Storm(group, draw, longest=20.0 if folder.seconds else 1.0, more=MORE)
+        try:
+            if folder.seconds:
+                storm.go_on(seconds=folder.seconds)
+            else:
+                storm.go_on(failures=40)
+            group.wait_whole(10 * RECOVERY)
+            group.wait_progress()
+            group.stop()
+            group.check_one_side()
+            group.check_same(*group.finish())
+        finally:
+            storm.tell()
+
+
+def storm_apart(folder, draw):
+    """Hosts that share nothing, of which a majority goes on, so that one failure at a time must not
+    matter: 10 that are drawn, or --seconds of them."""
+    hosts, name = draw.choice([3, 4]), draw.choice(["slow", "samples"])
+    print(f"    {hosts} hosts, {name}")
+    with Site(folder, hosts, apart=True) as site:
+        group = Typed(folder, site, "1", "--max-restarts", "1000", name=name)
+        group.start_all()
+        storm = Storm(group, draw, longest=6.0, more=MORE, at_once=[1])
+        try:
+            while not storm.over(folder.seconds or None, None if folder.seconds else 10):
+                storm.fail_once()
+                group.wait_progress()
+                group.give_up_waiting()
+                group.wait_whole(10 * RECOVERY)
+            group.wait_progress()
+            for host in group.ranks:
+                group.pod(host).signal(signal.SIGTERM)
+            group.expect_end(143)
+            group.check_one_side()
+            losses = group.losses()
+            check(not group.restarts(), "all replicas were lost")
+        finally:
+            storm.tell()
+        epochs = max(losses) // EPOCH + 1
+        group.check_losses(losses, group.undisturbed(epochs).losses())
+
+
+main(host_storm, storm_apart)
