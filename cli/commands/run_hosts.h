@@ -24,7 +24,7 @@ struct HostOfRun {
   std::shared_ptr<launch::FolderMeeting> folder;  // where the hosts meet, if at no such address
   // Where a host writes that leads since the one at the meeting point was lost; none: nowhere.
   std::shared_ptr<launch::FolderMeeting> successor;
-  bool named = false;  // the meeting point is this host, but another one leads now
+  bool named = false;                   // the meeting point is this host, but another one leads now
   std::optional<Seconds> patience;      // AgentOptions
   std::string key_file;                 // "": the key is not in a file
   int leash = -1;                       // AgentOptions

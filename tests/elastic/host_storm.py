@@ -5,6 +5,7 @@ train, no finished step is lost or done twice, and hosts that come again find wh
     host_storm.py ADAPTDL PROGRAMS --seconds 600 --seed 7
 """
 
+import itertools
 import signal
 
 from support import RECOVERY, Group, Site, Storm, check, kill, main
@@ -53,7 +54,7 @@ class Typed(Group):
         """Nobody finishes steps under a launcher after another one has begun to lead."""
         leads = sorted(((moment, run, events) for run in self.runs
                         for moment, events in run.leads()), key=lambda lead: lead[0])
-        for (_, run, events), (begins, *_) in zip(leads, leads[1:], strict=False):
+        for (_, run, events), (begins, *_) in itertools.pairwise(leads):
             moments = {id(event): moment for event, moment in zip(run.events, run.moments,
                                                                   strict=False)}
             late = [event for event in of(events, "step") if moments[id(event)] > begins + 1]

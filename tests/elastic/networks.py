@@ -217,7 +217,7 @@ def storm(folder, draw):
     name, restarts = draw.choice(["slow", "samples"]), draw.choice(["3", "1000"])
     settings = ("--hang-timeout", timeout, "--max-restarts", restarts)
     print(f"    {replicas} replicas of {name}, {' '.join(settings)}")
-    with Scene(folder, replicas, draw.getrandbits(30), *settings, name=name) as (network, group):
+    with Scene(folder, replicas, draw.getrandbits(30), *settings, name=name) as (_, group):
         group.start_all()
         weather = Storm(group, draw)
         try:

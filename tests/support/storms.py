@@ -177,8 +177,8 @@ def of(events, kind):
 
 
 class Steps:
-    """The finished steps under launchers, one after another. Each follows the one before; after a restart
-    no more is done again than follows the newest checkpoint."""
+    """The finished steps under launchers, one after another. Each follows the one before; after a
+    restart no more is done again than follows the newest checkpoint."""
 
     def __init__(self):
         self.losses = {}
