@@ -23,8 +23,6 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr Seconds kElection{10};  // of another leading host, at most
-
 Display::Options display_options(const Arguments& arguments) {
   Display::Options options{.fd = STDERR_FILENO, .quiet = arguments.quiet()};
   options.moving = is_fancy(STDERR_FILENO, arguments.flag("no-color"));
@@ -107,6 +105,7 @@ int run_run(const Arguments& arguments) {
       // Those that go on without a lost launcher may just have agreed on another one.
       if (!host || !host->successor || seconds_since(begun) > kElection.count()) throw;
     }
+    options.hosts.reset();  // with its port
     host = host_of_run(arguments, options, talk_to);
     if (const auto ended = follow(host, arguments, options, talk_to)) return *ended;
   }

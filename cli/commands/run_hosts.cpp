@@ -31,7 +31,6 @@ constexpr size_t kTail = 1u << 20;  // bytes
 constexpr size_t kDigits = 12;
 constexpr size_t kLongestKey = 4096;
 constexpr Seconds kPatience{120};  // with a launcher that nobody starts again
-constexpr Seconds kElection{10};   // for hosts that agree on another launcher
 
 std::string digest(const std::string& text) {
   return to_hex(sha256(bytes_of(text))).substr(0, kDigits);

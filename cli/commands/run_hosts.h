@@ -18,6 +18,9 @@
 
 namespace adaptdl::cli {
 
+// At most so long it takes hosts that have noticed the loss of their launcher to follow another.
+inline constexpr Seconds kElection{10};
+
 struct HostOfRun {
   bool leads = false;                     // this process is the launcher; otherwise an agent
   launch::LauncherAddress meeting_point;  // "": with --hosts, where ssh comes from

@@ -8,7 +8,7 @@ train, no finished step is lost or done twice, and hosts that come again find wh
 import itertools
 import signal
 
-from support import RECOVERY, Group, Site, Storm, check, kill, main
+from support import RECOVERY, Group, Site, Storm, check, kill, main, wait_until
 from support.storms import EPOCH, of
 
 
@@ -41,6 +41,11 @@ class Typed(Group):
         self.runs.append(run)
         self.host_of.append(host)
         self.current[host] = run
+
+    def start_killed(self):
+        if self.site.apart and self.killed:  # the others must say whom they follow
+            wait_until(lambda: self.leader not in self.killed, "another leading host", RECOVERY)
+        super().start_killed()
 
     def give_up_waiting(self):
         """As a launcher tells its user that was cut off, and waits, while others go on."""
@@ -89,8 +94,9 @@ MORE = {killed_lead: 2, Storm.killed_launcher: 3, Storm.killed_agent: 3}
 
 def host_storm(folder, draw):
     """Hosts that share a folder: 40 failures that are drawn, or --seconds of longer ones."""
-    hosts = draw.choice([2, 3, 4]) if folder.seconds else 3
-    timeout = draw.choice(["2", "5", "20"])
+    hosts, timeout = draw.choice([2, 3, 4]), draw.choice(["2", "5", "20"])
+    if not folder.seconds:
+        hosts, timeout = 3, "5"
     name = draw.choice(["slow", "samples"])
     print(f"    {hosts} hosts, {name}, --host-timeout {timeout}")
     with Site(folder, hosts) as site:

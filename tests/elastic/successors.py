@@ -1,6 +1,7 @@
 """The launcher's host is lost: another host leads the run, and the replicas go on where they are,
 without a checkpoint. Never do two sides train."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -157,4 +158,19 @@ def nobody_leads(folder, draw):
         check(run.end() == 143 and other.end() == 143, "hosts of a cancelled run")
 
 
-main(folder_decides, majority_decides, partition, long_ago, nobody_leads)
+def taken_for_a_moment(folder, draw):
+    """The named host begins to lead while another process has the folder's lock, which may be one
+    that takes over: it looks again for who leads, and leads itself if nobody does."""
+    with Site(folder, 2) as site:
+        os.makedirs(folder.file("slow.run", "checkpoints"))
+        with open(folder.file("slow.run", "checkpoints", "run.lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            run = site.run(0, "1:2", *NEVER)
+            time.sleep(2)
+            check(not run.events and run.process.poll() is None, "it has not waited", run.said())
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        check(run.end() == 143, "the end of a cancelled run")
+
+
+main(folder_decides, majority_decides, partition, long_ago, nobody_leads, taken_for_a_moment)
