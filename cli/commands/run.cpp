@@ -16,6 +16,7 @@
 #include "core/base/files.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
+#include "core/launch/hosts/roster_file.h"
 #include "core/launch/hosts/slurm.h"
 #include "core/launch/run/run_folder.h"
 #include "core/launch/run/run_tensorboard.h"
@@ -110,6 +111,7 @@ int run_run(const Arguments& arguments) {
     if (const auto ended = follow(host, arguments, options, talk_to)) return *ended;
   }
   if (host && host->folder) host->folder->end(code);
+  if (host) launch::RosterFile(options.checkpoint_dir).forget();
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);

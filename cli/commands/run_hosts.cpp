@@ -18,6 +18,7 @@
 #include "core/job/replica_range.h"
 #include "core/launch/hosts/meeting_point.h"
 #include "core/launch/hosts/parallel_task.h"
+#include "core/launch/hosts/roster_file.h"
 #include "core/launch/hosts/ssh_client.h"
 #include "core/launch/hosts/successor.h"
 #include "core/launch/run/run_folder.h"
@@ -178,16 +179,25 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
 }
 
 // The host of the endpoint may come again.
-void find_successor(const std::string& checkpoint_dir, HostOfRun& host, launch::HostsOptions& hosts,
+void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::HostsOptions& hosts,
                     const launch::Talk& talk) {
+  const std::string& checkpoint_dir = options.checkpoint_dir;
   if (!path_exists(checkpoint_dir)) return;
   host.successor = std::make_shared<launch::FolderMeeting>(checkpoint_dir, "");
   if (!host.leads) return;
-  if (const auto at = successor_of(host)) {
-    talk(fmt::format("{} port {} leads this run now, so this host joins it", at->host, at->port));
+  const auto join = [&](const launch::LauncherAddress& at) {
+    talk(fmt::format("{} port {} leads this run now, so this host joins it", at.host, at.port));
     host.leads = false;
-    host.named = true;
     hosts.listener.reset();
+  };
+  if (const auto at = successor_of(host)) {
+    join(*at);
+    host.named = true;
+  } else if (const auto among = launch::leader_among(launch::RosterFile(checkpoint_dir).others(),
+                                                     launch::agent_key(hosts.secret, options.name),
+                                                     hosts.silence + kElection, talk)) {
+    join(*among);
+    host.meeting_point = *among;
   } else if (!launch::is_locked(checkpoint_dir)) {
     host.successor->forget();  // of an earlier run
   }
@@ -319,7 +329,9 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
     lead_by_ssh(arguments, options.reach, host, hosts);
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
-    find_successor(options.checkpoint_dir, host, hosts, talk);
+    find_successor(options, host, hosts, talk);
+    hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
+                         const launch::Roster& roster) { file.write(roster); };
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }
@@ -435,7 +447,8 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
     };
   }
   LockWatch lock(options);
-  agent.find_launcher = [&] {
+  const launch::RosterFile known(options.checkpoint_dir);
+  agent.find_launcher = [&, turn = size_t{0}]() mutable {
     if (host.folder) return host.folder->find();
     const auto successor = successor_of(host);
     if (successor) {
@@ -443,10 +456,14 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
     } else if (host.named && command == nullptr) {
       lock.check();
     }
-    return successor.value_or(host.meeting_point);
+    if (successor) return *successor;
+    const auto others = known.others();
+    const size_t which = turn++ % (others.size() + 1);
+    return which == 0 ? host.meeting_point : others[which - 1];
   };
   if (command == nullptr) make_durable_directories(options.output_dir);  // perhaps not shared
   const int code = launch::run_agent(agent, talk);
+  if (code < 128) known.forget();  // else this host was perhaps told to leave the others
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
   return code;
 }

@@ -8,13 +8,12 @@ train, no finished step is lost or done twice, and hosts that come again find wh
 import itertools
 import signal
 
-from support import RECOVERY, Group, Site, Storm, check, kill, main, wait_until
+from support import RECOVERY, Group, Site, Storm, check, kill, main
 from support.storms import EPOCH, of
 
 
 class Typed(Group):
-    """Hosts on each of which somebody types the command, also again when it was killed: the same
-    one where all share a folder, otherwise with the address of the host that leads now."""
+    """Hosts on each of which somebody types the command, the same one again when it was killed."""
 
     def __init__(self, folder, site, timeout, *settings, name):
         super().__init__(folder, site.network, len(site.network.hosts), settings, name)
@@ -31,21 +30,13 @@ class Typed(Group):
         return self.current[host]
 
     def begin(self, host, *arguments):
-        leader, late = 0, ()
-        if self.site.apart and self.runs:
-            leader, late = self.leader, ("--node-rank", "1")
-        run = self.site.run(host, f"1:{len(self.ranks)}", "--host-timeout", self.timeout, *late,
-                            *arguments, program=self.name, leader=leader)
+        run = self.site.run(host, f"1:{len(self.ranks)}", "--host-timeout", self.timeout,
+                            *arguments, program=self.name)
         if not self.runs:
             self.site.share_key()
         self.runs.append(run)
         self.host_of.append(host)
         self.current[host] = run
-
-    def start_killed(self):
-        if self.site.apart and self.killed:  # the others must say whom they follow
-            wait_until(lambda: self.leader not in self.killed, "another leading host", RECOVERY)
-        super().start_killed()
 
     def give_up_waiting(self):
         """As a launcher tells its user that was cut off, and waits, while others go on."""

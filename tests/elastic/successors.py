@@ -81,12 +81,42 @@ def majority_decides(folder, draw):
         kill(runs[2].process.pid)
         runs[1].wait_replicas(2, after=seen)
         runs[1].wait_steps_more(5)
+        seen = runs[1].count()
         other = site.run(2, "1:3", *NEVER)
-        other.says("cannot reach the launcher yet")
+        runs[1].wait_replicas(3, after=seen)
         runs[1].signal(signal.SIGTERM)
         check(runs[1].end() == 143, "a host that leads and was told to go")
         other.signal(signal.SIGTERM)
         check(other.end() == 143, "a host without a run")
+
+
+def comes_again(folder, draw):
+    """A host that leads was lost, shares nothing with the others, and comes again by the same
+    command, as one that a service manager starts: it joins those that went on. So does one that did
+    not lead, while the named one does not lead any more."""
+    with Site(folder, 3, apart=True) as site:
+        runs = [site.run(0, "1:3", *NEVER)]
+        site.share_key()
+        for host in (1, 2):
+            runs.append(site.run(host, "1:3", *NEVER))
+            runs[0].wait_replicas(host + 1)
+        runs[0].wait_steps_more(5)
+        goes_on(runs[1], 2, *lose(runs[0]))
+        seen = runs[1].count()
+        runs[0] = site.run(0, "1:3", *NEVER)
+        runs[0].says("leads this run now, so this host joins it")
+        runs[1].wait_replicas(3, after=seen)
+        seen = runs[1].count()
+        kill(runs[2].process.pid)
+        runs[1].wait_replicas(2, after=seen)
+        runs[2] = site.run(2, "1:3", *NEVER)
+        runs[1].wait_replicas(3, after=seen)
+        runs[1].wait_steps_more(3)
+        check(not runs[0].events, "the host that came again trains, too")
+        for run in runs:
+            run.signal(signal.SIGTERM)
+        for run in runs:
+            check(run.end() == 143, "a host that was told to go")
 
 
 def partition(folder, draw):
@@ -173,4 +203,5 @@ def taken_for_a_moment(folder, draw):
         check(run.end() == 143, "the end of a cancelled run")
 
 
-main(folder_decides, majority_decides, partition, long_ago, nobody_leads, taken_for_a_moment)
+main(folder_decides, majority_decides, comes_again, partition, long_ago, nobody_leads,
+     taken_for_a_moment)

@@ -238,8 +238,10 @@ class Agent {
     try {
       stream.shake_hands(deadline);
     } catch (const Error& error) {
+      const bool other_key =
+          !stream.problem().empty();  // else it is perhaps a host that waits, too
       fail("what listens at {} port {} is not this run's launcher: {}{}", address.host,
-           address.port, error.what(), options_.advice);
+           address.port, error.what(), other_key ? options_.advice : "");
     }
     return stream;
   }
@@ -387,6 +389,7 @@ class Agent {
     }
     if (type == "roster") {
       roster_ = roster_from_json(message.at("roster"), "roster");
+      if (options_.run.hosts->remember) options_.run.hosts->remember(roster_);
       post({{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}});
       return;
     }

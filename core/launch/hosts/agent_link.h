@@ -46,6 +46,8 @@
 
 namespace adaptdl::launch {
 
+struct Roster;
+
 inline constexpr int kAgentProtocol = 5;
 inline constexpr int kMostHosts = 4096;
 inline constexpr int kMostSlotsOfHost = 4096;
@@ -64,6 +66,8 @@ struct HostsOptions {
   std::shared_ptr<Fd> listener;
   // Of the launcher: called once, when no other launcher can run in this checkpoint folder.
   std::function<void()> announce;
+  // Called with the hosts whenever they change.
+  std::function<void(const Roster&)> remember;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
   // those that it takes at once. One that has begun goes on with fewer.
   int least = 1;

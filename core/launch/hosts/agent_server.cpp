@@ -342,6 +342,7 @@ void AgentServer::tell_roster() {
     roster_.shared = roster_.shared && agent->shares;
     roster_.hosts.push_back({agent->id, agent->address, agent->leads_at});
   }
+  if (options_.remember) options_.remember(roster_);
   if (!roster_.any_may_lead()) {  // nobody will ask
     if (may_train()) guarded_ = false;
     return;

@@ -1,0 +1,36 @@
+#pragma once
+
+// CHECKPOINT_DIR/roster.json: the other hosts of a run, as this host last knew them. Where hosts
+// share no folder, one that was lost and comes again finds by it who leads now.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/launch/hosts/agent.h"
+#include "core/launch/hosts/roster.h"
+
+namespace adaptdl::launch {
+
+// Any thread.
+class RosterFile {
+ public:
+  explicit RosterFile(const std::string& checkpoint_dir);
+
+  void write(const Roster& roster) const;  // forgets instead if all share the folder. Throws Error
+  void forget() const;
+
+  // Where those hosts lead, if they do. Empty if there is no file, or none that can be read.
+  std::vector<LauncherAddress> others() const;
+
+ private:
+  const std::string path_;
+};
+
+// Which of these addresses leads the run of that key. A host that belongs to a run listens there
+// though it does not lead: then another one leads, or will soon, for which this waits so long, and
+// tells `talk`.
+std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
+                                            const TlsKey& key, Seconds patience, const Talk& talk);
+
+}  // namespace adaptdl::launch
