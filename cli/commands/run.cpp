@@ -104,7 +104,9 @@ int run_run(const Arguments& arguments) {
       break;
     } catch (const launch::FolderInUse&) {
       // Those that go on without a lost launcher may just have agreed on another one.
-      if (!host || !host->successor || seconds_since(begun) > kElection.count()) throw;
+      if (!host || !host->may_join_others() || seconds_since(begun) > kElection.count()) throw;
+    } catch (const launch::LedElsewhere&) {
+      if (!host || !host->may_join_others()) throw;  // the agent of this host does
     }
     options.hosts.reset();  // with its port
     host = host_of_run(arguments, options, talk_to);

@@ -178,6 +178,19 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
   }
 }
 
+// In this host's folder, if not all share it.
+void know_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
+  const launch::RosterFile file(options.checkpoint_dir);
+  hosts.remember = [file](const launch::Roster& roster) { file.write(roster); };
+  hosts.led_elsewhere = [file, key = launch::agent_key(hosts.secret, options.name),
+                         turn = size_t{0}]() mutable {
+    const auto others = file.others();
+    if (others.empty()) return false;
+    const auto& one = others[turn++ % others.size()];
+    return launch::leader_among({one}, key, Seconds(0), [](const std::string&) {}).has_value();
+  };
+}
+
 // The host of the endpoint may come again.
 void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::HostsOptions& hosts,
                     const launch::Talk& talk) {
@@ -215,6 +228,7 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   const bool shared = lost.roster.shared;
   options.succeeds = std::move(lost.roster);
   options.fresh = false;
+  know_others(options, hosts);
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
@@ -330,8 +344,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
     find_successor(options, host, hosts, talk);
-    hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
-                         const launch::Roster& roster) { file.write(roster); };
+    know_others(options, hosts);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }

@@ -32,6 +32,9 @@ struct HostOfRun {
   std::string key_file;                 // "": the key is not in a file
   int leash = -1;                       // AgentOptions
   std::vector<launch::SshHost> others;  // that this process starts
+
+  // Whether host_of_run() may find another leading host now.
+  bool may_join_others() const { return !meeting_point.host.empty() && others.empty(); }
 };
 
 // Whether the flags, or srun and mpirun, put the run on several hosts. Throws UsageError.

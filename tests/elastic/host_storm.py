@@ -38,14 +38,6 @@ class Typed(Group):
         self.host_of.append(host)
         self.current[host] = run
 
-    def give_up_waiting(self):
-        """As a launcher tells its user that was cut off, and waits, while others go on."""
-        for host in self.ranks:
-            waits = "lost so many hosts at once" in self.pod(host).said()
-            if waits and host not in (self.leader, *self.killed):
-                self.kill_host(host)
-        self.start_killed()
-
     def check_one_side(self):
         """Nobody finishes steps under a launcher after another one has begun to lead."""
         leads = sorted(((moment, run, events) for run in self.runs
@@ -121,7 +113,6 @@ def storm_apart(folder, draw):
             while not storm.over(folder.seconds or None, None if folder.seconds else 10):
                 storm.fail_once()
                 group.wait_progress()
-                group.give_up_waiting()
                 group.wait_whole(10 * RECOVERY)
             group.wait_progress()
             for host in group.ranks:

@@ -120,7 +120,8 @@ def comes_again(folder, draw):
 
 
 def partition(folder, draw):
-    """The launcher is cut off from both others, which train without it; it waits."""
+    """The launcher is cut off from both others, which train without it; it waits, and joins them
+    when it reaches them again."""
     with Site(folder, 3, apart=True) as site:
         words = (*NEVER, "--host-timeout", "1")
         runs = [site.run(0, "1:3", *words)]
@@ -137,10 +138,14 @@ def partition(folder, draw):
         runs[1].wait_steps_more(20)
         check(runs[0].last_step() == last, "both sides train")
         site.network.heal()
-        runs[0].signal(signal.SIGTERM)
-        check(runs[0].end() == 143, "the launcher that waited")
-        for run in runs[1:]:
+        seen = runs[1].count()
+        runs[0].says("leads this run now, so this host joins it")
+        runs[1].wait_replicas(3, after=seen)
+        runs[1].wait_steps_more(3)
+        check(runs[0].last_step() == last, "the one that was cut off trains for itself")
+        for run in runs:
             run.signal(signal.SIGTERM)
+        for run in runs:
             check(run.end() == 143, "a host that was told to go")
 
 

@@ -151,7 +151,7 @@ void AgentServer::serve() {
     if (!why.empty()) drop(*agent, why);
   }
   std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
-  if (roster_changed_ && leads_) tell_roster();
+  if (roster_changed_ && leads_ && may_train()) tell_roster();  // else those lost may go on
   const TimePoint now = Monotonic::now();
   if (now < beat_at_) return;
   beat_at_ = now + beat_pause(options_.silence);

@@ -17,6 +17,7 @@ constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 // there are not.
 constexpr std::chrono::milliseconds kGather{500};
 constexpr std::chrono::seconds kGatherPatience{10};
+constexpr std::chrono::seconds kLookElsewhere{1};
 
 // How long the end waits for the last checkpoint on its way to the mirror, and after which time it
 // says so.
@@ -307,6 +308,14 @@ bool Launcher::lacks_hosts() {
       options_.name);
   if (reason_ != reason) report_.talk(reason);
   reason_ = reason;
+  if (options_.hosts->led_elsewhere && Monotonic::now() >= look_elsewhere_at_) {
+    if (options_.hosts->led_elsewhere()) {
+      replicas_.agents().leave_to_others();
+      throw LedElsewhere("another host leads the run now");
+    }
+    look_elsewhere_at_ = Monotonic::now() + kLookElsewhere;
+  }
+  deadline_ = look_elsewhere_at_;
   return true;
 }
 

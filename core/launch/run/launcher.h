@@ -92,6 +92,7 @@ class Launcher : private RunControl {
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
   std::optional<TimePoint> gathers_since_;
+  TimePoint look_elsewhere_at_ = TimePoint::min();
   CutHosts cut_hosts_;
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots

@@ -88,6 +88,11 @@ struct RunOptions {
   std::string system_root = "/";  // where /proc and /sys are read for OomWatch
 };
 
+// This launcher was cut off, its replicas are ended, and another one leads the run now.
+struct LedElsewhere : Error {
+  using Error::Error;
+};
+
 // Runs to the end. Returns the process's exit code: 0 finished (also when it had finished before),
 // 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP), or a replica's
 // code from `fatal`. Call from the main thread, which must live as long as the run (replicas are
@@ -95,7 +100,7 @@ struct RunOptions {
 // call. A second SIGINT or SIGTERM skips the checkpoint. As process 1 it reaps every child. Returns
 // when all sinks have had all events; a signal at that time makes it return earlier, and the
 // process should then end. Throws Error for a problem found before the start (a live run of the
-// same name, an unreadable program).
+// same name, an unreadable program), and LedElsewhere.
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk);
 
 // The signals that a run catches: SIGINT, SIGTERM, SIGCHLD, and SIGHUP unless it is ignored
