@@ -52,7 +52,6 @@ struct AgentServer::Agent {
   const TimePoint deadline;
   std::string address;  // Roster::Host::address
   bool proven = false, leaving = false, gone = false;
-  bool settled = false;  // it is one of the newest roster that all had
   std::string id, host;
   Slots slots;
   uint16_t leads_at = 0;  // Roster::Host::port
@@ -220,7 +219,7 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
   if (type == "leaving") {
     if (!std::exchange(agent.leaving, true)) {
       roster_changed_ = true;
-      if (agent.settled) ++left_;
+      left_.insert(agent.id);
       events_.left(agent.slots, agent.host, "was told to stop");
     }
     return;
@@ -324,9 +323,8 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   const bool all_know = std::ranges::all_of(
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
   if (all_know && may_train()) {
-    settled_ = roster_.size;
-    left_ = 0;
-    for (const auto& each : agents_) each->settled = each->here();
+    settled_ = roster_;
+    left_.clear();
     guarded_ = !roster_.shared && roster_.any_may_lead();
   }
 }
@@ -422,6 +420,24 @@ std::vector<AgentServer::Host> AgentServer::all_hosts() const {
     if (agent->here()) all.push_back({agent->host, agent->slots});
   }
   return all;
+}
+
+// Hosts of settled_ that cannot go on without this launcher: its own, those that are here, and
+// those that were told to stop, or in whose place another process listens now. Hosts that have come
+// since say nothing about the lost ones.
+int AgentServer::settled_here() const {
+  std::set<std::string_view> ids(left_.begin(), left_.end());
+  std::set<std::pair<std::string_view, uint16_t>> places;
+  for (const auto& agent : agents_) {
+    if (!agent->here()) continue;
+    ids.insert(agent->id);
+    if (agent->leads_at != 0) places.insert({agent->address, agent->leads_at});
+  }
+  const auto known = [&](const Roster::Host& host) {
+    return ids.contains(host.id) || places.contains({host.address, host.port});
+  };
+  const auto own = settled_.size - static_cast<int>(settled_.hosts.size());
+  return own + static_cast<int>(std::ranges::count_if(settled_.hosts, known));
 }
 
 int AgentServer::hosts_of_before() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <poll.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,11 @@ class AgentServer {
   std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
-  // Hosts that have said that they leave do not.
-  bool may_train() const { return !guarded_ || hosts() + left_ >= enough_with_launcher(settled_); }
+  bool may_train() const {
+    return !guarded_ || settled_here() >= enough_with_launcher(settled_.size);
+  }
   // They may from now on, whatever the lost ones do.
-  void give_up_lost() { settled_ = 0; }
+  void give_up_lost() { settled_ = {.size = 0}; }
 
   // Taking over: the newest roster that a host here has had from the last launcher, and how many of
   // its hosts have told all that they kept. Until lead() they keep that roster.
@@ -90,6 +92,7 @@ class AgentServer {
   void on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
   void on_knows(Agent& agent, const nlohmann::json& message);
   void tell_roster();
+  int settled_here() const;
   std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
   std::string refusal(const nlohmann::json& join) const;  // "": none
   void drop(Agent& agent, const std::string& why);
@@ -103,9 +106,9 @@ class AgentServer {
   int next_slot_;
   Roster before_, roster_;
   bool leads_, roster_changed_ = false;
-  bool guarded_ = false;  // lost hosts might train without this launcher
-  int settled_ = 0;       // hosts of the newest roster that all agents had, while may_train()
-  int left_ = 0;          // those of them that were told to stop
+  bool guarded_ = false;        // lost hosts might train without this launcher
+  Roster settled_{.size = 0};   // the newest one that all agents had, while may_train()
+  std::set<std::string> left_;  // ids of hosts that were told to stop since
 };
 
 }  // namespace adaptdl::launch

@@ -351,6 +351,29 @@ TEST_CASE("hosts that are lost at once may go on without the launcher, which the
   CHECK(launcher.agents.may_train());
 }
 
+TEST_CASE("a new host does not stand in for lost ones, which may go on without the launcher") {
+  Launcher launcher;
+  std::vector<std::unique_ptr<OtherSide>> agents;
+  const auto joined = [&](const char* id, int leads_at) {
+    agents.push_back(std::make_unique<OtherSide>(launcher));
+    CHECK(agents.back()->join(launcher, id, 1, json::object(), leads_at)["run_id"] == "r");
+  };
+  joined("1", 1001);
+  joined("2", 1002);
+  agents[0]->learn(launcher, false);
+  agents[0]->learn(launcher, false);
+  agents[1]->learn(launcher, false);
+  agents[0]->be_heard(launcher, 1);
+  agents[1]->be_heard(launcher, 2);
+  agents.clear();
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+  joined("3", 1003);
+  CHECK(launcher.agents.hosts() == 2);
+  CHECK_FALSE(launcher.agents.may_train());
+  joined("4", 1001);  // listens where host 1 did, which is gone, then
+  CHECK(launcher.agents.may_train());
+}
+
 TEST_CASE("hosts that were told to stop do not go on without the launcher") {
   for (const std::string leaves : {"1", "3"}) {
     INFO("host " << leaves << " leaves");
