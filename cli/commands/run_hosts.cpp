@@ -191,6 +191,15 @@ void know_others(const launch::RunOptions& options, launch::HostsOptions& hosts)
   };
 }
 
+std::optional<launch::LauncherAddress> leader_of_known(const launch::RunOptions& options,
+                                                       const launch::HostsOptions& hosts,
+                                                       const launch::Talk& talk) {
+  const launch::RosterFile file(options.checkpoint_dir);
+  const Seconds patience = file.others_may_go_on() ? hosts.silence + kElection : Seconds(0);
+  return launch::leader_among(file.others(), launch::agent_key(hosts.secret, options.name),
+                              patience, talk);
+}
+
 // The host of the endpoint may come again.
 void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::HostsOptions& hosts,
                     const launch::Talk& talk) {
@@ -206,9 +215,7 @@ void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::
   if (const auto at = successor_of(host)) {
     join(*at);
     host.named = true;
-  } else if (const auto among = launch::leader_among(launch::RosterFile(checkpoint_dir).others(),
-                                                     launch::agent_key(hosts.secret, options.name),
-                                                     hosts.silence + kElection, talk)) {
+  } else if (const auto among = leader_of_known(options, hosts, talk)) {
     join(*among);
     host.meeting_point = *among;
   } else if (!launch::is_locked(checkpoint_dir)) {

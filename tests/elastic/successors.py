@@ -90,7 +90,7 @@ def majority_decides(folder, draw):
         check(other.end() == 143, "a host without a run")
 
 
-def comes_again(folder, draw):
+def first_comes_again(folder, draw):
     """A host that leads was lost, shares nothing with the others, and comes again by the same
     command, as one that a service manager starts: it joins those that went on. So does one that did
     not lead, while the named one does not lead any more."""
@@ -208,5 +208,5 @@ def taken_for_a_moment(folder, draw):
         check(run.end() == 143, "the end of a cancelled run")
 
 
-main(folder_decides, majority_decides, comes_again, partition, long_ago, nobody_leads,
+main(folder_decides, majority_decides, first_comes_again, partition, long_ago, nobody_leads,
      taken_for_a_moment)

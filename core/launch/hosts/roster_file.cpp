@@ -16,23 +16,15 @@ namespace {
 constexpr size_t kMostOfRoster = 4u << 20;
 constexpr std::chrono::milliseconds kToConnect{500}, kToAnswer{1000}, kAskAgain{500};
 
-enum class Answer { none, silence, leads };
-
-Answer ask(const LauncherAddress& address, const TlsKey& key) {
-  Fd socket;
+bool leads(const LauncherAddress& address, const TlsKey& key) {
   try {
-    socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
+    Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
+    Stream stream(std::move(socket), key, TlsSide::client);
+    stream.shake_hands(Monotonic::now() + kToAnswer);
+    return true;
   } catch (const Error&) {
-    return Answer::none;
+    return false;
   }
-  Stream stream(std::move(socket), key, TlsSide::client);
-  const TimePoint deadline = Monotonic::now() + kToAnswer;
-  try {
-    stream.shake_hands(deadline);
-  } catch (const Error&) {
-    return Monotonic::now() >= deadline ? Answer::silence : Answer::none;
-  }
-  return Answer::leads;
 }
 
 }  // namespace
@@ -50,37 +42,48 @@ void RosterFile::forget() const {
   if (path_exists(path_)) remove_tree(path_);
 }
 
+std::optional<Roster> RosterFile::read() const {
+  try {
+    if (!path_exists(path_)) return std::nullopt;
+    return roster_from_json(parse_json(read_file(path_, kMostOfRoster), path_), "it");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::vector<LauncherAddress> RosterFile::others() const {
   std::vector<LauncherAddress> found;
-  try {
-    if (!path_exists(path_)) return found;
-    const Roster roster =
-        roster_from_json(parse_json(read_file(path_, kMostOfRoster), path_), "it");
-    for (const Roster::Host& host : roster.hosts) {
-      if (host.port != 0 && !is_this_machine(host.address)) {
-        found.push_back({host.address, host.port});
-      }
-    }
-  } catch (const Error&) {
-    found.clear();
+  const auto roster = read();
+  if (!roster) return found;
+  for (const Roster::Host& host : roster->hosts) {
+    if (host.port != 0 && !is_this_machine(host.address))
+      found.push_back({host.address, host.port});
   }
   return found;
+}
+
+bool RosterFile::others_may_go_on() const {
+  const auto roster = read();
+  return roster && roster->size - 1 >= enough_without_launcher(roster->size);
 }
 
 std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
                                             const TlsKey& key, Seconds patience, const Talk& talk) {
   const TimePoint deadline = time_after(Monotonic::now(), patience);
-  for (bool told = false;; told = true) {
-    bool silence = false;
+  for (bool told = false; !hosts.empty(); told = true) {
     for (const LauncherAddress& host : hosts) {
-      const Answer answer = ask(host, key);
-      if (answer == Answer::leads) return host;
-      silence = silence || answer == Answer::silence;
+      if (leads(host, key)) return host;
     }
-    if (!silence || Monotonic::now() >= deadline) return std::nullopt;
-    if (!told) talk("other hosts are in this run already; waiting for the one that leads");
+    if (Monotonic::now() >= deadline) break;
+    if (!told) {
+      talk(
+          fmt::format("looking for {:.0f} s whether the hosts that this one was with go on without "
+                      "it",
+                      patience.count()));
+    }
     std::this_thread::sleep_for(kAskAgain);
   }
+  return std::nullopt;
 }
 
 }  // namespace adaptdl::launch

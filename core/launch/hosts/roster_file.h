@@ -22,14 +22,17 @@ class RosterFile {
 
   // Where those hosts lead, if they do. Empty if there is no file, or none that can be read.
   std::vector<LauncherAddress> others() const;
+  // Whether they are so many that they may have gone on without this host.
+  bool others_may_go_on() const;
 
  private:
+  std::optional<Roster> read() const;
+
   const std::string path_;
 };
 
-// Which of these addresses leads the run of that key. A host that belongs to a run listens there
-// though it does not lead: then another one leads, or will soon, for which this waits so long, and
-// tells `talk`.
+// Which of these addresses leads the run of that key. Waits so long for one, since hosts that have
+// lost their launcher need a while to agree on another one; if that is not 0, it tells `talk`.
 std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
                                             const TlsKey& key, Seconds patience, const Talk& talk);
 
