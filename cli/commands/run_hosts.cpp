@@ -179,16 +179,9 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
 }
 
 // In this host's folder, if not all share it.
-void know_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
-  const launch::RosterFile file(options.checkpoint_dir);
-  hosts.remember = [file](const launch::Roster& roster) { file.write(roster); };
-  hosts.led_elsewhere = [file, key = launch::agent_key(hosts.secret, options.name),
-                         turn = size_t{0}]() mutable {
-    const auto others = file.others();
-    if (others.empty()) return false;
-    const auto& one = others[turn++ % others.size()];
-    return launch::leader_among({one}, key, Seconds(0), [](const std::string&) {}).has_value();
-  };
+void remember_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
+  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
+                       const launch::Roster& roster) { file.write(roster); };
 }
 
 std::optional<launch::LauncherAddress> leader_of_known(const launch::RunOptions& options,
@@ -235,7 +228,7 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   const bool shared = lost.roster.shared;
   options.succeeds = std::move(lost.roster);
   options.fresh = false;
-  know_others(options, hosts);
+  remember_others(options, hosts);
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
@@ -351,7 +344,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
     find_successor(options, host, hosts, talk);
-    know_others(options, hosts);
+    remember_others(options, hosts);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }
@@ -470,13 +463,11 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
   const launch::RosterFile known(options.checkpoint_dir);
   agent.find_launcher = [&, turn = size_t{0}]() mutable {
     if (host.folder) return host.folder->find();
-    const auto successor = successor_of(host);
-    if (successor) {
+    if (const auto successor = successor_of(host)) {
       lock.found();
-    } else if (host.named && command == nullptr) {
-      lock.check();
+      return *successor;
     }
-    if (successor) return *successor;
+    if (host.named && command == nullptr) lock.check();
     const auto others = known.others();
     const size_t which = turn++ % (others.size() + 1);
     return which == 0 ? host.meeting_point : others[which - 1];

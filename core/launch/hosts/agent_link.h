@@ -68,9 +68,6 @@ struct HostsOptions {
   std::function<void()> announce;
   // Called with the hosts whenever they change.
   std::function<void(const Roster&)> remember;
-  // Of a launcher whose hosts may have gone on without it: whether another one leads them. Takes at
-  // most a few seconds.
-  std::function<bool()> led_elsewhere;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
   // those that it takes at once. One that has begun goes on with fewer.
   int least = 1;

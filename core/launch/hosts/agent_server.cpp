@@ -10,6 +10,7 @@
 #include "core/base/poll.h"
 #include "core/base/system.h"
 #include "core/formats/json.h"
+#include "core/launch/hosts/roster_file.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 #include "core/net/tcp.h"
@@ -438,6 +439,16 @@ int AgentServer::settled_here() const {
   };
   const auto own = settled_.size - static_cast<int>(settled_.hosts.size());
   return own + static_cast<int>(std::ranges::count_if(settled_.hosts, known));
+}
+
+bool AgentServer::led_elsewhere() {
+  std::vector<LauncherAddress> lost;
+  for (const Roster::Host& host : settled_.hosts) {
+    const bool here = std::ranges::any_of(
+        agents_, [&](const auto& agent) { return agent->here() && agent->id == host.id; });
+    if (!here && host.port != 0) lost.push_back({host.address, host.port});
+  }
+  return !lost.empty() && answers_as_launcher(lost[asked_++ % lost.size()], key_);
 }
 
 int AgentServer::hosts_of_before() const {

@@ -60,6 +60,9 @@ class AgentServer {
   bool may_train() const {
     return !guarded_ || settled_here() >= enough_with_launcher(settled_.size);
   }
+  // Whether one of the lost hosts leads the others now; asks one of them at each call. Takes a few
+  // seconds at most.
+  bool led_elsewhere();
   // They may from now on, whatever the lost ones do.
   void give_up_lost() { settled_ = {.size = 0}; }
 
@@ -109,6 +112,7 @@ class AgentServer {
   bool guarded_ = false;        // lost hosts might train without this launcher
   Roster settled_{.size = 0};   // the newest one that all agents had, while may_train()
   std::set<std::string> left_;  // ids of hosts that were told to stop since
+  size_t asked_ = 0;            // calls of led_elsewhere()
 };
 
 }  // namespace adaptdl::launch

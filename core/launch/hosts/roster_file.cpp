@@ -16,7 +16,9 @@ namespace {
 constexpr size_t kMostOfRoster = 4u << 20;
 constexpr std::chrono::milliseconds kToConnect{500}, kToAnswer{1000}, kAskAgain{500};
 
-bool leads(const LauncherAddress& address, const TlsKey& key) {
+}  // namespace
+
+bool answers_as_launcher(const LauncherAddress& address, const TlsKey& key) {
   try {
     Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
     Stream stream(std::move(socket), key, TlsSide::client);
@@ -26,8 +28,6 @@ bool leads(const LauncherAddress& address, const TlsKey& key) {
     return false;
   }
 }
-
-}  // namespace
 
 RosterFile::RosterFile(const std::string& checkpoint_dir)
     : path_(join_path(checkpoint_dir, "roster.json")) {}
@@ -72,7 +72,7 @@ std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& 
   const TimePoint deadline = time_after(Monotonic::now(), patience);
   for (bool told = false; !hosts.empty(); told = true) {
     for (const LauncherAddress& host : hosts) {
-      if (leads(host, key)) return host;
+      if (answers_as_launcher(host, key)) return host;
     }
     if (Monotonic::now() >= deadline) break;
     if (!told) {

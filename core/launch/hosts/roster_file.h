@@ -31,6 +31,9 @@ class RosterFile {
   const std::string path_;
 };
 
+// Whether the launcher of the run of that key answers there. Takes a second and a half at most.
+bool answers_as_launcher(const LauncherAddress& address, const TlsKey& key);
+
 // Which of these addresses leads the run of that key. Waits so long for one, since hosts that have
 // lost their launcher need a while to agree on another one; if that is not 0, it tells `talk`.
 std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,

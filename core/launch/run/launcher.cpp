@@ -308,8 +308,8 @@ bool Launcher::lacks_hosts() {
       options_.name);
   if (reason_ != reason) report_.talk(reason);
   reason_ = reason;
-  if (options_.hosts->led_elsewhere && Monotonic::now() >= look_elsewhere_at_) {
-    if (options_.hosts->led_elsewhere()) {
+  if (Monotonic::now() >= look_elsewhere_at_) {
+    if (replicas_.agents().led_elsewhere()) {
       replicas_.agents().leave_to_others();
       throw LedElsewhere("another host leads the run now");
     }
