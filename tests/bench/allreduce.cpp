@@ -5,8 +5,11 @@
 // --networks: each process is on a host of its own, in the network namespace that a file names; see
 // hosts.py. Otherwise with --tcp the processes are hosts that use the loopback interface.
 // Each all-reduce is timed separately.
-// "memcpy_fraction": the bytes per second that each process must at least read and write (its whole
-// buffer), divided by the bandwidth of a plain memcpy of the same bytes in as many processes.
+// "sent_fraction", with --networks: the bytes that left the host of rank 0 by its interfaces,
+// headers and acknowledgements included, divided by the least that it must send, 2 (n - 1) / n of
+// the data. "memcpy_fraction": the bytes per second that each process must at least read and write
+// (its whole buffer), divided by the bandwidth of a plain memcpy of the same bytes in as many
+// processes.
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +21,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sched.h>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
@@ -64,8 +68,10 @@ void print(const nlohmann::json& line) {
   std::fflush(stdout);
 }
 
+constexpr int kUntimed = 5;
+
 std::vector<double> time_each(int count, const std::function<void()>& body) {
-  for (int i = 0; i < 5; ++i) body();
+  for (int i = 0; i < kUntimed; ++i) body();
   std::vector<double> milliseconds;
   for (int i = 0; i < count; ++i) {
     const TimePoint start = Monotonic::now();
@@ -73,6 +79,20 @@ std::vector<double> time_each(int count, const std::function<void()>& body) {
     milliseconds.push_back(seconds_since(start) * 1e3);
   }
   return milliseconds;
+}
+
+// By all interfaces of this thread's network namespace but the loopback one.
+double bytes_sent() {
+  double sum = 0;
+  for (const std::string& line : split(read_file("/proc/thread-self/net/dev", 1 << 20), '\n')) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos || line.substr(0, colon).ends_with(" lo")) continue;
+    std::istringstream numbers(line.substr(colon + 1));
+    double value = 0;
+    for (int column = 0; column < 9; ++column) numbers >> value;  // eight of what was received
+    sum += value;
+  }
+  return sum;
 }
 
 void measure(Communicator& group, const Options& options) {
@@ -92,14 +112,20 @@ void measure(Communicator& group, const Options& options) {
       asm volatile("" ::"r"(copy.data()) : "memory");  // keep the copy
     });
     group.barrier();
+    const double sent_before = bytes_sent();
     const auto reducing = time_each(
         times, [&] { group.all_reduce(data.data(), data.size(), Type::f32, Op::average); });
+    const double sent = bytes_sent() - sent_before;
     if (!first) continue;
     auto line = summary("allreduce", reducing, "ms");
     const auto plain = summary("memcpy", copying, "ms");
     line["bytes"] = bytes;
     line["processes"] = group.size();
     line["transport"] = transport;
+    if (!options.networks.empty()) {
+      const double n = group.size(), least = 2 * (n - 1) / n * static_cast<double>(bytes);
+      line["sent_fraction"] = significant(sent / (least * (times + kUntimed)));
+    }
     line["memcpy_ms"] = plain["median"];
     line["memcpy_fraction"] =
         significant(plain["median"].get<double>() / line["median"].get<double>());

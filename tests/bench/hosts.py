@@ -5,7 +5,8 @@ which token buckets (tc tbf) limit in both directions. By hand, as root, with ip
 Usage: hosts.py BENCH_ALLREDUCE PYTHON [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
 PYTHON can import torch. --rate none: no limit. Prints one line of JSON for each size:
 ms: medians of all rounds, which take turns. bound: the time that 2 (n - 1) / n of the data need on
-a link, divided by the time taken.
+a link, divided by the time taken. sent: bytes that left the host of rank 0, headers included,
+divided by that part of the data.
 """
 
 import argparse
@@ -83,7 +84,7 @@ class Hosts:
         words = [program, "--quick", "--networks", ",".join(f"/run/netns/{n}" for n in self.names)]
         done = run_command(words + (["--plain"] if plain else []), 0, timeout=600)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
-        return {line["bytes"]: line["median"] for line in lines if line["name"] == "allreduce"}
+        return {line["bytes"]: line for line in lines if line["name"] == "allreduce"}
 
     def gloo(self, python):
         processes = Processes()
@@ -132,10 +133,12 @@ def main():
                 ours.append(hosts.ours(options.program, options.plain))
                 theirs.append(hosts.gloo(options.python))
             for size in SIZES:
-                mine, gloo = (statistics.median(each[size] for each in all) for all in
-                              (ours, theirs))
+                mine = statistics.median(each[size]["median"] for each in ours)
+                sent = statistics.median(each[size]["sent_fraction"] for each in ours)
+                gloo = statistics.median(each[size] for each in theirs)
                 line = {"hosts": count, "rate": options.rate, "bytes": size, "ms": mine,
-                        "gloo_ms": round(gloo, 3), "gloo_over_ours": round(gloo / mine, 3)}
+                        "gloo_ms": round(gloo, 3), "gloo_over_ours": round(gloo / mine, 3),
+                        "sent": sent}
                 if options.rate != "none":
                     least = 2 * (count - 1) / count * size * 8 / bits_per_s(options.rate) * 1e3
                     line |= {"bound": round(least / mine, 3), "gloo_bound": round(least / gloo, 3)}
