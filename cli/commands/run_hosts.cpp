@@ -178,24 +178,27 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
   }
 }
 
-// In this host's folder, if not all share it.
-void remember_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
-  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
-                       const launch::Roster& roster) { file.write(roster); };
+// In the folder that all share the launcher does; in its own each host.
+void remember_others(const launch::RunOptions& options, bool leads, launch::HostsOptions& hosts) {
+  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir),
+                    leads](const launch::Roster& roster) {
+    if (leads || !roster.shared) file.write(roster);
+  };
 }
 
-std::optional<launch::LauncherAddress> leader_of_known(const launch::RunOptions& options,
+// Those that this host, the named one, was with may go on without it, or be about to.
+std::optional<launch::LauncherAddress> leader_of_known(const launch::Roster& known,
+                                                       const launch::RunOptions& options,
                                                        const launch::HostsOptions& hosts,
                                                        const launch::Talk& talk) {
-  const launch::RosterFile file(options.checkpoint_dir);
-  const Seconds patience = file.others_may_go_on() ? hosts.silence + kElection : Seconds(0);
-  return launch::leader_among(file.others(), launch::agent_key(hosts.secret, options.name),
-                              patience, talk);
+  return launch::leader_among(launch::others_of(known),
+                              launch::agent_key(hosts.secret, options.name),
+                              launch::patience_with(known, hosts.silence + kElection), talk);
 }
 
 // The host of the endpoint may come again.
-void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::HostsOptions& hosts,
-                    const launch::Talk& talk) {
+void find_successor(const Arguments& arguments, const launch::RunOptions& options, HostOfRun& host,
+                    launch::HostsOptions& hosts, const launch::Talk& talk) {
   const std::string& checkpoint_dir = options.checkpoint_dir;
   if (!path_exists(checkpoint_dir)) return;
   host.successor = std::make_shared<launch::FolderMeeting>(checkpoint_dir, "");
@@ -208,12 +211,21 @@ void find_successor(const launch::RunOptions& options, HostOfRun& host, launch::
   if (const auto at = successor_of(host)) {
     join(*at);
     host.named = true;
-  } else if (const auto among = leader_of_known(options, hosts, talk)) {
-    join(*among);
-    host.meeting_point = *among;
-  } else if (!launch::is_locked(checkpoint_dir)) {
-    host.successor->forget();  // of an earlier run
+    return;
   }
+  if (const auto known = launch::RosterFile(checkpoint_dir).read();
+      known && !launch::others_of(*known).empty()) {
+    // Meanwhile they must not take this host for one that is about to lead.
+    hosts.listener.reset();
+    if (const auto at = leader_of_known(*known, options, hosts, talk)) {
+      join(*at);
+      host.named = known->shared;
+      if (!known->shared) host.meeting_point = *at;
+      return;
+    }
+    host.leads = leads(arguments, host.meeting_point, hosts, talk);
+  }
+  if (!launch::is_locked(checkpoint_dir)) host.successor->forget();  // of an earlier run
 }
 
 // The agent of this host trains here; this process only leads. Who comes late finds it by the
@@ -228,7 +240,7 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   const bool shared = lost.roster.shared;
   options.succeeds = std::move(lost.roster);
   options.fresh = false;
-  remember_others(options, hosts);
+  remember_others(options, true, hosts);
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
@@ -343,8 +355,8 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
     lead_by_ssh(arguments, options.reach, host, hosts);
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
-    find_successor(options, host, hosts, talk);
-    remember_others(options, hosts);
+    find_successor(arguments, options, host, hosts, talk);
+    remember_others(options, host.leads, hosts);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }
@@ -468,7 +480,9 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
       return *successor;
     }
     if (host.named && command == nullptr) lock.check();
-    const auto others = known.others();
+    const auto roster = known.read();
+    std::vector<launch::LauncherAddress> others;
+    if (roster && !roster->shared) others = launch::others_of(*roster);  // else the folder tells
     const size_t which = turn++ % (others.size() + 1);
     return which == 0 ? host.meeting_point : others[which - 1];
   };

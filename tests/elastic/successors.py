@@ -21,14 +21,15 @@ def lose(run):
     return step, time.monotonic()
 
 
-def goes_on(run, replicas, step, lost_at):
-    """`run`: of the host that leads now, which has done so since the step."""
-    run.wait_event("generation", to=replicas, cause="death")
+def goes_on(run, replicas, step, lost_at, after=0):
+    """`run`: of the host that leads now, which has done so since the step; its events from `after`
+    on."""
+    run.wait_event("generation", after=after, to=replicas, cause="death")
     run.wait_step(step + 1)
     took = time.monotonic() - lost_at
     check(took < SOON, f"training goes on after {took:.1f} s")
     check(not run.of("resume"), "a checkpoint was read")
-    steps = [event["step"] for event in run.of("step")]
+    steps = [event["step"] for event in run.events[after:] if event["event"] == "step"]
     check(steps[0] <= step + 2, f"finished steps are repeated or lost: {step}, then {steps[:3]}")
     check(steps == list(range(steps[0], steps[0] + len(steps))), "steps are lost, or come twice")
 
@@ -88,6 +89,26 @@ def majority_decides(folder, draw):
         check(runs[1].end() == 143, "a host that leads and was told to go")
         other.signal(signal.SIGTERM)
         check(other.end() == 143, "a host without a run")
+
+
+def leads_again(folder, draw):
+    """The process that leads is killed on one host after the other: each is to leave the next
+    attempt to others, but not when there are none."""
+    with Site(folder, 2) as site:
+        runs = [site.run(0, "1:2", *NEVER)]
+        site.share_key()
+        runs.append(site.run(1, "1:2", *NEVER))
+        runs[0].wait_replicas(2)
+        runs[0].wait_steps_more(5)
+        goes_on(runs[1], 1, *lose(runs[0]))
+        for _ in range(2):
+            step, seen = runs[1].last_step(), runs[1].count()
+            kill(runs[1].of("start")[-1]["pid"])
+            lost_at = time.monotonic()
+            runs[1].wait_event("start", after=seen)
+            goes_on(runs[1], 1, step, lost_at, after=seen)
+        runs[1].request(request="cancel")
+        check(runs[1].end() == 143, "the end of a cancelled run")
 
 
 def first_comes_again(folder, draw):
@@ -208,5 +229,32 @@ def taken_for_a_moment(folder, draw):
         check(run.end() == 143, "the end of a cancelled run")
 
 
-main(folder_decides, majority_decides, first_comes_again, partition, long_ago, nobody_leads,
-     taken_for_a_moment)
+def comes_again_at_once(folder, draw):
+    """The leading host dies while it cannot be heard, and comes again before the others know: they
+    go on with what they have finished, and it joins them, whether they share a folder or not."""
+    for apart in (False, True):
+        with Site(folder, 3, apart=apart) as site:
+            runs = [site.run(0, "1:3", *NEVER)]
+            site.share_key()
+            for host in (1, 2):
+                runs.append(site.run(host, "1:3", *NEVER))
+                runs[0].wait_replicas(host + 1)
+            runs[0].wait_steps_more(20)
+            site.network.fail_between([0], [1, 2], cut=True)
+            lost = lose(runs[0])
+            time.sleep(0.5)
+            site.network.heal()
+            runs[0] = site.run(0, "1:3", *NEVER)
+            goes_on(runs[1], 2, *lost)
+            runs[0].says("leads this run now, so this host joins it")
+            runs[1].wait_replicas(3)
+            runs[1].wait_steps_more(3)
+            check(not runs[0].events, "the host that came again trains, too")
+            for run in runs:
+                run.signal(signal.SIGTERM)
+            for run in runs:
+                check(run.end() == 143, "a host that was told to go")
+
+
+main(folder_decides, majority_decides, comes_again_at_once, leads_again, first_comes_again,
+     partition, long_ago, nobody_leads, taken_for_a_moment)

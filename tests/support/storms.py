@@ -143,7 +143,7 @@ class Group:
             check(not diverged, "replicas differ", diverged)
             check_generations(events)
             steps.take(events)
-        self.untold = steps.last - len(steps.losses)
+        self.untold = steps.newest - len(steps.losses)
         return steps.losses
 
     def restarts(self):
@@ -182,25 +182,28 @@ class Steps:
 
     def __init__(self):
         self.losses = {}
-        self.last = self.kept = 0  # steps: finished; in the newest checkpoint
+        self.newest = self.last = self.kept = 0  # steps: finished ever, and now; in a checkpoint
+        self.run_ids = set()
 
     def take(self, events):
         follows = 0  # the step before
         begins = 0   # the last step before the generation
-        begun = new_launcher = False
+        begun = follows_another = new_launcher = False
         for event in events:
             kind, step = event["event"], event.get("step")
-            if kind == "resume":
+            if kind == "start":
+                follows_another = event["run_id"] in self.run_ids
+                self.run_ids.add(event["run_id"])
+            elif kind == "resume":
                 # A launcher that was killed may not have told of steps that a checkpoint has.
                 check(self.kept <= step, "not the newest checkpoint", self.kept, event)
-                follows = begins = step
-                self.last = max(self.last, step)
+                follows = begins = self.last = step
                 begun = True
             elif kind == "checkpoint":
                 self.kept = max(self.kept, step)
             elif kind == "generation":
                 begins = step
-                if not begun and self.losses and event["cause"] != "start":
+                if not begun and follows_another:
                     # The replicas have another launcher, which tells again of a generation that
                     # goes on. It does not know what the lost one has told last, nor what only that
                     # one has heard.
@@ -214,7 +217,8 @@ class Steps:
                 new_launcher = False
                 same_losses({step: event["loss"]}, {step: self.losses.get(step, event["loss"])})
                 self.losses[step] = event["loss"]
-                follows, self.last = step, max(self.last, step)
+                follows = self.last = step
+            self.newest = max(self.newest, self.last)
 
 
 def check_generations(events):

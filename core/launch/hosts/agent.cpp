@@ -11,6 +11,7 @@
 #include "core/base/signals.h"
 #include "core/formats/json.h"
 #include "core/launch/command/host_command.h"
+#include "core/launch/hosts/candidacy.h"
 #include "core/launch/hosts/host_replicas.h"
 #include "core/launch/hosts/host_workers.h"
 #include "core/launch/run/run_folder.h"
@@ -30,7 +31,7 @@ constexpr std::chrono::seconds kTalkPause{30};
 constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
 constexpr std::chrono::milliseconds kAnswerPatience{2000}, kShortAnswer{500};
 constexpr std::chrono::seconds kEndPatience{10};
-constexpr std::chrono::seconds kOthersTurn{5};  // after this host could not lead
+constexpr Seconds kToNotice{3};  // a launcher that has been silent for too long
 
 // The launcher does not take this host; `final`: nor will it ever.
 struct Refused : Error {
@@ -54,10 +55,9 @@ class Agent {
         signals_(caught_signals()),
         key_(agent_key(options.run.hosts->secret, options.run.name)),
         replicas_(
-            replicas_of(options, talk, [this](const Json& message) { return post(message); })) {
-    if (!options.listener) return;
-    leads_at_ = {listening_address(options.run.reach), port_of(options.listener->get()), ""};
-  }
+            replicas_of(options, talk, [this](const Json& message) { return post(message); })),
+        candidacy_(options.listener, {listening_address(options.run.reach), 0, ""},
+                   options.run.hosts->silence + kToNotice, options.lead) {}
 
   int run() {
     for (;;) {
@@ -70,12 +70,14 @@ class Agent {
       }
       take_signals();
       take_leash();
-      turn_away();
+      candidacy_.look();
+      if (candidacy_.knocked(place())) beat_at_ = TimePoint::min();
       take_link();  // also before the first wait: messages may follow the welcome at once
       replicas_->take(std::exchange(child_signal_, false));
       beat();
       if (replicas_->empty() && exit_) {
-        successor_.wait_until(Monotonic::now() + kEndPatience);  // it tells how the run ended
+        // It tells how the run ended.
+        candidacy_.wait_for_launcher(Monotonic::now() + kEndPatience);
         return *exit_;
       }
       if (replicas_->empty() && leaving_ != 0) return 128 + leaving_;
@@ -129,51 +131,37 @@ class Agent {
       return host.address == leader_.host && host.port == leader_.port;
     });
     bool answers = !listed && follow(leader_, kShortConnect);
+    std::optional<LauncherAddress> own;
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
       const LauncherAddress address{host.address, host.port};
-      if (host.id != options_.id) {
-        const auto patience = answers ? kShortAnswer : kAnswerPatience;
-        answers = (host.port != 0 && follow(address, kShortConnect, patience)) || answers;
+      if (host.id == options_.id) {
+        own = address;
+        if (!answers && lead(address)) break;
         continue;
       }
-      if (answers || !lead()) continue;
-      follow(address, kConnectPatience);
-      break;
+      const auto patience = answers ? kShortAnswer : kAnswerPatience;
+      answers = (host.port != 0 && follow(address, kShortConnect, patience)) || answers;
     }
+    if (own && !link_ && !exit_ && orphaned_ && !answers) lead(*own, true);
     if (!link_) look_elsewhere();
   }
 
-  // A host of no run is not about to lead, though it listens already: whoever looks for a launcher
-  // must not wait for an answer.
-  bool turns_away() const {
-    return roster_.hosts.empty() && options_.listener && *options_.listener &&
-           !successor_.running();
-  }
-  void turn_away() const {
-    if (!turns_away()) return;
-    while (Fd(::accept4(options_.listener->get(), nullptr, nullptr, SOCK_CLOEXEC))) {
-    }
+  Candidacy::Place place() const {
+    if (roster_.hosts.empty()) return Candidacy::Place::in_no_run;
+    return link_ ? Candidacy::Place::has_launcher : Candidacy::Place::looks_for_one;
   }
 
-  // Starts a launcher on this host; whether one listens. One that has failed leaves the next
-  // attempt to others, which see that nothing listens here.
-  bool lead() {
-    if (!options_.listener || Monotonic::now() < lead_again_at_) return false;
-    if (successor_.running()) {
-      if (!successor_.poll()) return true;
-      successor_ = {};
-      lead_again_at_ = Monotonic::now() + kOthersTurn;
-      options_.listener->reset();
-      return false;
-    }
+  // By a launcher at this host's own address; whether there is one, perhaps soon.
+  bool lead(const LauncherAddress& own, bool nobody_else = false) {
     try {
-      if (!*options_.listener) *options_.listener = listen_tcp(leads_at_);
-      successor_ = options_.lead(options_.listener->get(), roster_);
+      if (!candidacy_.lead(roster_, nobody_else)) return false;
     } catch (const Error& error) {
       retry("this host cannot lead the run", error);
       return false;
     }
+    follow(own, kConnectPatience);
+    if (link_) candidacy_.has_led();
     return true;
   }
 
@@ -253,7 +241,7 @@ class Agent {
                {"host", options_.host},
                {"slots", hosts.slots},
                {"terms", hosts.terms},
-               {"leads_at", leads_at_.port},
+               {"leads_at", candidacy_.port()},
                {"address", options_.run.reach.advertise}});
     const auto answer = link.receive(deadline);
     if (!answer) fail("the launcher did not answer, or closed the connection");
@@ -316,7 +304,8 @@ class Agent {
       until = std::min(until, retry_at_);
     }
     if (leaving_ != 0) until = std::min(until, kill_at_);
-    if (turns_away()) waits.push_back({options_.listener->get(), POLLIN, 0});
+    candidacy_.add_wait(place(), waits);
+    until = std::min(until, candidacy_.deadline());
     replicas_->add_waits(waits);
     poll_until(waits, until);
   }
@@ -418,9 +407,6 @@ class Agent {
   const Talk& talk_;
   SignalCatcher signals_;
   const TlsKey key_;
-  TcpAddress leads_at_;  // where a launcher on this host listens, should it have to lead
-  Child successor_;      // that launcher
-  TimePoint lead_again_at_ = TimePoint::min();
   std::unique_ptr<Channel> link_;
   LauncherAddress leader_;  // the newest one
   Roster roster_;           // of the newest launcher
@@ -429,6 +415,7 @@ class Agent {
   bool orphaned_ = false;  // the launcher is lost, and the replicas here wait for another one
   TimePoint orphaned_at_;
   const std::unique_ptr<HostReplicas> replicas_;
+  Candidacy candidacy_;
   std::optional<TimePoint> failing_since_, told_at_;  // this host is in no run; the user was told
   std::optional<TimePoint> unreached_since_;          // no launcher answers
   TimePoint retry_at_, beat_at_;

@@ -448,7 +448,7 @@ bool AgentServer::led_elsewhere() {
         agents_, [&](const auto& agent) { return agent->here() && agent->id == host.id; });
     if (!here && host.port != 0) lost.push_back({host.address, host.port});
   }
-  return !lost.empty() && answers_as_launcher(lost[asked_++ % lost.size()], key_);
+  return !lost.empty() && ask_host(lost[asked_++ % lost.size()], key_) == Answer::leads;
 }
 
 int AgentServer::hosts_of_before() const {

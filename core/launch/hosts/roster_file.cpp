@@ -1,5 +1,6 @@
 #include "core/launch/hosts/roster_file.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "core/base/durable_file.h"
@@ -18,14 +19,16 @@ constexpr std::chrono::milliseconds kToConnect{500}, kToAnswer{1000}, kAskAgain{
 
 }  // namespace
 
-bool answers_as_launcher(const LauncherAddress& address, const TlsKey& key) {
+Answer ask_host(const LauncherAddress& address, const TlsKey& key) {
+  std::optional<TimePoint> deadline;
   try {
     Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
     Stream stream(std::move(socket), key, TlsSide::client);
-    stream.shake_hands(Monotonic::now() + kToAnswer);
-    return true;
+    deadline = Monotonic::now() + kToAnswer;
+    stream.shake_hands(*deadline);
+    return Answer::leads;
   } catch (const Error&) {
-    return false;
+    return deadline && Monotonic::now() >= *deadline ? Answer::silent : Answer::none;
   }
 }
 
@@ -33,7 +36,6 @@ RosterFile::RosterFile(const std::string& checkpoint_dir)
     : path_(join_path(checkpoint_dir, "roster.json")) {}
 
 void RosterFile::write(const Roster& roster) const {
-  if (roster.shared) return forget();
   make_durable_directories(parent_directory(path_), 0700);
   write_file_atomic(path_, dump_json(to_json(roster)) + "\n", 0600);
 }
@@ -51,35 +53,41 @@ std::optional<Roster> RosterFile::read() const {
   }
 }
 
-std::vector<LauncherAddress> RosterFile::others() const {
+std::vector<LauncherAddress> others_of(const Roster& roster) {
   std::vector<LauncherAddress> found;
-  const auto roster = read();
-  if (!roster) return found;
-  for (const Roster::Host& host : roster->hosts) {
+  for (const Roster::Host& host : roster.hosts) {
     if (host.port != 0 && !is_this_machine(host.address))
       found.push_back({host.address, host.port});
   }
   return found;
 }
 
-bool RosterFile::others_may_go_on() const {
-  const auto roster = read();
-  return roster && roster->size - 1 >= enough_without_launcher(roster->size);
+LeaderPatience patience_with(const Roster& roster, Seconds election) {
+  // Who goes on without this host has the folder's lock, or is about to, and is seen here.
+  if (roster.shared) return {.for_silent = election};
+  const bool may_go_on = roster.size - 1 >= enough_without_launcher(roster.size);
+  return may_go_on ? LeaderPatience{election, election} : LeaderPatience{};
 }
 
 std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
-                                            const TlsKey& key, Seconds patience, const Talk& talk) {
-  const TimePoint deadline = time_after(Monotonic::now(), patience);
+                                            const TlsKey& key, LeaderPatience patience,
+                                            const Talk& talk) {
+  const TimePoint begun = Monotonic::now();
   for (bool told = false; !hosts.empty(); told = true) {
+    bool silent = false;
     for (const LauncherAddress& host : hosts) {
-      if (answers_as_launcher(host, key)) return host;
+      const Answer answer = ask_host(host, key);
+      if (answer == Answer::leads) return host;
+      silent = silent || answer == Answer::silent;
     }
-    if (Monotonic::now() >= deadline) break;
+    const Seconds wait =
+        silent ? std::max(patience.for_silent, patience.for_all) : patience.for_all;
+    if (seconds_since(begun) >= wait.count()) break;
     if (!told) {
       talk(
           fmt::format("looking for {:.0f} s whether the hosts that this one was with go on without "
                       "it",
-                      patience.count()));
+                      wait.count()));
     }
     std::this_thread::sleep_for(kAskAgain);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-// CHECKPOINT_DIR/roster.json: the other hosts of a run, as this host last knew them. Where hosts
-// share no folder, one that was lost and comes again finds by it who leads now.
+// CHECKPOINT_DIR/roster.json: the other hosts of a run, as its launcher, or this host, last knew
+// them. A host that was lost and comes again finds by it those that go on without it.
 
 #include <optional>
 #include <string>
@@ -17,26 +17,36 @@ class RosterFile {
  public:
   explicit RosterFile(const std::string& checkpoint_dir);
 
-  void write(const Roster& roster) const;  // forgets instead if all share the folder. Throws Error
+  void write(const Roster& roster) const;  // Throws Error
   void forget() const;
-
-  // Where those hosts lead, if they do. Empty if there is no file, or none that can be read.
-  std::vector<LauncherAddress> others() const;
-  // Whether they are so many that they may have gone on without this host.
-  bool others_may_go_on() const;
+  std::optional<Roster> read() const;  // none: there is no file, or none that can be read
 
  private:
-  std::optional<Roster> read() const;
-
   const std::string path_;
 };
 
-// Whether the launcher of the run of that key answers there. Takes a second and a half at most.
-bool answers_as_launcher(const LauncherAddress& address, const TlsKey& key);
+// Where its other hosts lead, if they do.
+std::vector<LauncherAddress> others_of(const Roster& roster);
 
-// Which of these addresses leads the run of that key. Waits so long for one, since hosts that have
-// lost their launcher need a while to agree on another one; if that is not 0, it tells `talk`.
+enum class Answer {
+  leads,   // the launcher of the run of that key
+  silent,  // takes connections but says nothing: a host of a run, which another one leads or led
+  none,    // gone, or of no run
+};
+// Takes a second and a half at most.
+Answer ask_host(const LauncherAddress& address, const TlsKey& key);
+
+// How long to wait for a leader among hosts: they may need a while to notice that they have lost
+// theirs, and to agree on another one.
+struct LeaderPatience {
+  Seconds for_silent{0};  // while at least one is
+  Seconds for_all{0};     // even if all seem to be gone
+};
+LeaderPatience patience_with(const Roster& roster, Seconds election);
+
+// Which of these addresses leads the run of that key. If it has to wait, it tells `talk`.
 std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
-                                            const TlsKey& key, Seconds patience, const Talk& talk);
+                                            const TlsKey& key, LeaderPatience patience,
+                                            const Talk& talk);
 
 }  // namespace adaptdl::launch

@@ -19,7 +19,7 @@ namespace roster_file_test {
 
 const TlsKey kKey = agent_key("a secret of this run", "run");
 
-std::optional<LauncherAddress> ask(uint16_t port, Seconds patience, int* told = nullptr) {
+std::optional<LauncherAddress> ask(uint16_t port, LeaderPatience patience, int* told = nullptr) {
   return leader_among({{"127.0.0.1", port}}, kKey, patience, [told](const std::string&) {
     if (told != nullptr) ++*told;
   });
@@ -29,27 +29,33 @@ TEST_CASE("roster file: the other hosts that may lead, for a host that comes aga
   const TemporaryDirectory folder("roster-file");
   const std::string place = join_path(folder.path(), "checkpoints");
   const RosterFile file(place);
-  CHECK(file.others().empty());
-  Roster roster{.number = 3,
-                .run_id = "r",
-                .size = 4,
-                .hosts = {{"1", "192.0.2.1", 1000}, {"2", "192.0.2.2", 0}, {"3", "127.0.0.1", 7}}};
-  file.write(roster);
-  REQUIRE(file.others().size() == 1);  // one never leads, and one is this host
-  CHECK(file.others()[0].host == "192.0.2.1");
-  CHECK(file.others()[0].port == 1000);
-  CHECK(file.others_may_go_on());
-  file.write({.number = 4, .run_id = "r", .size = 2, .hosts = {{"1", "192.0.2.1", 1000}}});
-  CHECK_FALSE(file.others_may_go_on());
-  roster.shared = true;  // then the folder itself says who leads
-  file.write(roster);
-  CHECK(file.others().empty());
-  roster.shared = false;
-  file.write(roster);
+  CHECK_FALSE(file.read().has_value());
+  file.write({.number = 3,
+              .run_id = "r",
+              .size = 4,
+              .hosts = {{"1", "192.0.2.1", 1000}, {"2", "192.0.2.2", 0}, {"3", "127.0.0.1", 7}}});
+  const auto known = file.read();
+  REQUIRE(known.has_value());
+  const auto others = others_of(*known);
+  REQUIRE(others.size() == 1);  // one never leads, and one is this host
+  CHECK(others[0].host == "192.0.2.1");
+  CHECK(others[0].port == 1000);
   write_file_atomic(join_path(place, "roster.json"), "{\"number\": []}");
-  CHECK(file.others().empty());
+  CHECK_FALSE(file.read().has_value());
   file.forget();
   CHECK_FALSE(path_exists(join_path(place, "roster.json")));
+}
+
+TEST_CASE("roster file: a host waits for those that may go on without it") {
+  const Seconds election{30};
+  Roster roster{.size = 3};
+  CHECK(patience_with(roster, election).for_all == election);
+  roster.size = 2;  // the other one alone is no majority
+  CHECK(patience_with(roster, election).for_all == Seconds(0));
+  CHECK(patience_with(roster, election).for_silent == Seconds(0));
+  roster.shared = true;  // but may lead if it gets the folder's lock
+  CHECK(patience_with(roster, election).for_silent == election);
+  CHECK(patience_with(roster, election).for_all == Seconds(0));
 }
 
 TEST_CASE("roster file: who listens and has the key leads") {
@@ -60,7 +66,7 @@ TEST_CASE("roster file: who listens and has the key leads") {
                   kKey, TlsSide::server);
     stream.shake_hands(Monotonic::now() + std::chrono::seconds(60));
   });
-  const auto found = ask(port_of(listener.get()), Seconds(60));
+  const auto found = ask(port_of(listener.get()), {.for_all = Seconds(60)});
   leader.join();
   REQUIRE(found.has_value());
   CHECK(found->port == port_of(listener.get()));
@@ -68,12 +74,16 @@ TEST_CASE("roster file: who listens and has the key leads") {
 
 TEST_CASE("roster file: hosts that do not lead, or are gone, are waited for") {
   int told = 0;
-  CHECK_FALSE(ask(adaptdl::testing::ClosedPort().port, Seconds(0), &told).has_value());
+  const adaptdl::testing::ClosedPort closed;
+  CHECK_FALSE(ask(closed.port, {}, &told).has_value());
   const Fd silent = listen_tcp(0);
-  CHECK_FALSE(ask(port_of(silent.get()), Seconds(0), &told).has_value());
+  CHECK_FALSE(ask(port_of(silent.get()), {}, &told).has_value());
+  CHECK_FALSE(ask(closed.port, {.for_silent = Seconds(60)}, &told).has_value());
   CHECK(told == 0);
-  CHECK_FALSE(ask(adaptdl::testing::ClosedPort().port, Seconds(0.7), &told).has_value());
+  CHECK_FALSE(ask(closed.port, {.for_all = Seconds(0.7)}, &told).has_value());
   CHECK(told == 1);
+  CHECK_FALSE(ask(port_of(silent.get()), {.for_silent = Seconds(1.2)}, &told).has_value());
+  CHECK(told == 2);
 }
 
 }  // namespace roster_file_test
