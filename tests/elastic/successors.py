@@ -111,6 +111,35 @@ def leads_again(folder, draw):
         check(runs[1].end() == 143, "the end of a cancelled run")
 
 
+def left_out(folder, draw):
+    """A host was cut off and the others went on, until they died: it has kept a state that is older
+    than their newest checkpoint, so that it leads from there."""
+    with Site(folder, 3) as site:
+        words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
+        runs = [site.run(0, "1:3", *words)]
+        site.share_key()
+        for host in (1, 2):
+            runs.append(site.run(host, "1:3", *words))
+            runs[0].wait_replicas(host + 1)
+        runs[0].wait_steps_more(5)
+        seen = runs[0].count()
+        site.network.fail_between([2], [0, 1], cut=True)
+        cut_at = runs[0].last_step()
+        runs[0].wait_replicas(2, after=seen)
+        runs[0].wait_steps_more(50)
+        kept = runs[0].wait_event("checkpoint", after=runs[0].count())["step"]
+        for run in runs[:2]:
+            kill(run.process.pid)
+        site.network.heal()
+        resumed = runs[2].wait_event("resume")
+        check(resumed["step"] >= kept > cut_at + 50, "an old state", cut_at, kept, resumed)
+        runs[2].says("have trained without these")
+        runs[2].wait_steps_more(3)
+        check(min(event["step"] for event in runs[2].of("step")) > kept, "steps are repeated")
+        runs[2].request(request="cancel")
+        check(runs[2].end() == 143, "the end of a cancelled run")
+
+
 def first_comes_again(folder, draw):
     """A host that leads was lost, shares nothing with the others, and comes again by the same
     command, as one that a service manager starts: it joins those that went on. So does one that did
@@ -256,5 +285,5 @@ def comes_again_at_once(folder, draw):
                 check(run.end() == 143, "a host that was told to go")
 
 
-main(folder_decides, majority_decides, comes_again_at_once, leads_again, first_comes_again,
-     partition, long_ago, nobody_leads, taken_for_a_moment)
+main(folder_decides, majority_decides, comes_again_at_once, leads_again, left_out,
+     first_comes_again, partition, long_ago, nobody_leads, taken_for_a_moment)

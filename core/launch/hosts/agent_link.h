@@ -66,7 +66,7 @@ struct HostsOptions {
   std::shared_ptr<Fd> listener;
   // Of the launcher: called once, when no other launcher can run in this checkpoint folder.
   std::function<void()> announce;
-  // Called with the hosts whenever they change.
+  // Called with the hosts whenever they change; where they share a folder, once all know of it.
   std::function<void(const Roster&)> remember;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
   // those that it takes at once. One that has begun goes on with fewer.

@@ -323,6 +323,8 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   if (shared != roster_.shared) roster_changed_ = true;
   const bool all_know = std::ranges::all_of(
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
+  // Whoever takes over compares (takeover.h), and so may not find one that nobody had.
+  if (all_know && roster_.shared && options_.remember) options_.remember(roster_);
   if (all_know && may_train()) {
     settled_ = roster_;
     left_.clear();
@@ -341,7 +343,7 @@ void AgentServer::tell_roster() {
     roster_.shared = roster_.shared && agent->shares;
     roster_.hosts.push_back({agent->id, agent->address, agent->leads_at});
   }
-  if (options_.remember) options_.remember(roster_);
+  if (!roster_.shared && options_.remember) options_.remember(roster_);
   if (!roster_.any_may_lead()) {  // nobody will ask
     if (may_train()) guarded_ = false;
     return;

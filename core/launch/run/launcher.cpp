@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 
-// Taking over: how long hosts that have not come yet are waited for when there are enough, and when
-// there are not.
-constexpr std::chrono::milliseconds kGather{500};
-constexpr std::chrono::seconds kGatherPatience{10};
 constexpr std::chrono::seconds kLookElsewhere{1};
 
 // How long the end waits for the last checkpoint on its way to the mirror, and after which time it
@@ -57,6 +53,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       rendezvous_(rendezvous_options(options)),
       stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
+      takeover_(options, view_, replicas_, stream_, report),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       stragglers_(options.replace_stragglers, {view_, rendezvous_, replicas_, report}),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
@@ -66,7 +63,6 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
                [this](const auto& request) { return answer_request(*this, request); }) {
   view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
-  if (options.succeeds) gathers_since_ = Monotonic::now();
 }
 
 int Launcher::run() {
@@ -94,7 +90,7 @@ int Launcher::run() {
     stream_.advance(view_);
     stragglers_.check();
     if (view_.formed && report_.state() == "starting") record("training");
-    if (!end_.ending() && !gathers_since_ && !waits_for_hosts() && !lacks_hosts()) {
+    if (!end_.ending() && !takeover_.gathers() && !waits_for_hosts() && !lacks_hosts()) {
       hung_.check(view_, replicas_, stream_.last_step());
     }
     end_.check();
@@ -134,8 +130,8 @@ bool Launcher::take_signals() {
 }
 
 void Launcher::decide_all() {
-  deadline_.reset();
-  if (gathers()) return;
+  deadline_ = takeover_.wait_for_hosts();
+  if (deadline_) return;
   part_cut_hosts();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
   while (end_.members_matter() && !waits_for_hosts() && !lacks_hosts()) {
@@ -249,54 +245,9 @@ AgentServer::Events Launcher::host_events() {
   };
   if (!options_.succeeds) return events;
   events.kept = [this](std::unique_ptr<Replica> replica, const nlohmann::json& told) {
-    on_kept(std::move(replica), told);
+    takeover_.kept(std::move(replica), told);
   };
   return events;
-}
-
-// Its agent says next what it has said.
-void Launcher::on_kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations) {
-  started(view_, replica->id, Monotonic::now(), replica->slots);
-  for (const nlohmann::json& told : generations) {
-    Generation generation;
-    generation.number = told.at("generation").get<uint64_t>();
-    generation.members = told.at("members").get<std::vector<MemberId>>();
-    generation.immediate = told.at("immediate").get<bool>();
-    generation.cause = told.at("cause").get<std::string>();
-    generation.issued = Monotonic::now();
-    for (const MemberId id : generation.members) replicas_.used(id);
-    recalled(view_, std::move(generation));
-  }
-  replicas_.adopt(std::move(replica));
-}
-
-// Throws Error if too few hosts follow: perhaps another one leads, or the last launcher lives.
-bool Launcher::gathers() {
-  if (!gathers_since_) return false;
-  AgentServer& agents = replicas_.agents();
-  const Roster& before = agents.before();
-  const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
-  const bool all = here == static_cast<int>(before.hosts.size());
-  const auto waited = Monotonic::now() - *gathers_since_;
-  const auto leave = [&](const std::string& why) {
-    agents.leave_to_others();
-    fail("cannot lead the run: {}", why);
-  };
-  if (here < needed && waited >= kGatherPatience) {
-    leave(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
-  }
-  if (here < needed || (!all && waited < kGather)) {
-    deadline_ = *gathers_since_ + (here < needed ? kGatherPatience : kGather);
-    return true;
-  }
-  if (!before.shared && view_.trained() == 0) {
-    leave("no replica with its state is left");
-  }
-  gathers_since_.reset();
-  agents.lead();
-  stream_.lead();
-  report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on", here, before.size));
-  return false;
 }
 
 // The others of those that were lost at once may go on without this launcher.

@@ -22,6 +22,7 @@
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
 #include "core/launch/run/stragglers.h"
+#include "core/launch/run/takeover.h"
 
 namespace adaptdl::launch {
 
@@ -56,10 +57,6 @@ class Launcher : private RunControl {
   bool lacks_hosts();
   void part_cut_hosts();
 
-  // In the place of a launcher that is lost: gathers its hosts and their replicas.
-  void on_kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations);
-  bool gathers();
-
   // Requests.
   nlohmann::json status() const override;
   std::string ending() const override;
@@ -82,6 +79,7 @@ class Launcher : private RunControl {
   RendezvousOptions rendezvous_;
   EventStream stream_;
   ReplicaSet replicas_;
+  Takeover takeover_;
   HungReplicas hung_;
   Stragglers stragglers_;
   Failures failures_;
@@ -91,7 +89,6 @@ class Launcher : private RunControl {
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
-  std::optional<TimePoint> gathers_since_;
   TimePoint look_elsewhere_at_ = TimePoint::min();
   CutHosts cut_hosts_;
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""How long a run on three hosts stands still when it loses one: the leading one, or another. Each
-host is a network namespace; all share a folder. By hand, as root, with iproute2.
+"""How long a run on several hosts stands still when it loses one of three, the leading one or
+another, and when a third one comes. Each host is a network namespace; all share a folder. By hand,
+as root, with iproute2.
 
-Usage: lost_hosts.py BINARY PROGRAMS [--times 10] [--host-timeout 1]
+Usage: changing_hosts.py BINARY PROGRAMS [--times 10] [--host-timeout 1]
 PROGRAMS: as for tests/elastic (build/tests/elastic/programs). A host is lost in two ways: its
 processes are killed, or its network falls silent, as when its power fails. Prints one line of JSON
 for each: seconds from then to the next finished step, and how many steps that had been finished
-were finished again.
+were finished again. Then one for a host that comes, with a state of 100 MB: seconds for which the
+others stand still (a rescale's pause_s), of which the transfer of the state took transfer_s.
 """
 
 import argparse
@@ -51,6 +53,26 @@ def lost(folder, leads, silent, timeout):
         return took, max(0, step + 1 - first)
 
 
+def joined(folder):
+    """The rescale that a third host caused."""
+    with Site(folder, 3) as site:
+        words = ("1:3", "--set", "epochs=1000000", "--set", "batch.initial=12")
+        runs = [site.run(0, *words, program="large")]
+        site.share_key()
+        runs.append(site.run(1, *words, program="large"))
+        runs[0].wait_event("rescale", to=2)
+        seen = runs[0].count()
+        runs.append(site.run(2, *words, program="large"))
+        event = runs[0].wait_event("rescale", after=seen, to=3)
+        for run in runs:
+            kill(run.process.pid)
+        return event
+
+
+def figure(values):
+    return {"median": round(statistics.median(values), 3), "worst": round(max(values), 3)}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("binary")
@@ -72,6 +94,15 @@ def main():
                 "median_s": round(statistics.median(seconds), 3),
                 "worst_s": round(max(seconds), 3),
                 "steps_again": sum(again for _, again in results)}), flush=True)
+    events = []
+    for _ in range(options.times):
+        with Folder(*map(os.path.abspath, (options.binary, options.programs))) as folder:
+            events.append(joined(folder))
+    print(json.dumps({
+        "joined": "a third host", "bytes": events[0]["bytes"],
+        "pause_s": figure([e["pause_s"] for e in events]),
+        "transfer_s": figure([e["transfer_s"] for e in events]),
+        "pause_without_transfer_s": figure([e["pause_s"] - e["transfer_s"] for e in events])}))
 
 
 main()

@@ -1,0 +1,92 @@
+#include "core/launch/run/takeover.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/launch/hosts/roster_file.h"
+
+namespace adaptdl::launch {
+namespace {
+
+// How long hosts that have not come yet are waited for when there are enough, and when there are
+// not.
+constexpr std::chrono::milliseconds kGather{500};
+constexpr std::chrono::seconds kGatherPatience{10};
+
+}  // namespace
+
+Takeover::Takeover(const RunOptions& options, View& view, ReplicaSet& replicas, EventStream& stream,
+                   RunReport& report)
+    : options_(options), view_(view), replicas_(replicas), stream_(stream), report_(report) {
+  if (options.succeeds) since_ = Monotonic::now();
+}
+
+void Takeover::kept(std::unique_ptr<Replica> replica, const nlohmann::json& generations) {
+  started(view_, replica->id, Monotonic::now(), replica->slots);
+  for (const nlohmann::json& told : generations) {
+    Generation generation;
+    generation.number = told.at("generation").get<uint64_t>();
+    generation.members = told.at("members").get<std::vector<MemberId>>();
+    generation.immediate = told.at("immediate").get<bool>();
+    generation.cause = told.at("cause").get<std::string>();
+    generation.issued = Monotonic::now();
+    for (const MemberId id : generation.members) replicas_.used(id);
+    recalled(view_, std::move(generation));
+  }
+  replicas_.adopt(std::move(replica));
+}
+
+std::optional<TimePoint> Takeover::wait_for_hosts() {
+  if (!since_) return std::nullopt;
+  AgentServer& agents = replicas_.agents();
+  const Roster& before = agents.before();
+  const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
+  const bool all = here == static_cast<int>(before.hosts.size());
+  const bool behind = fell_behind(), lacks = here < needed || behind;
+  const auto waited = Monotonic::now() - *since_;
+  if (lacks && waited < kGatherPatience) return *since_ + kGatherPatience;
+  if (here < needed) {
+    leave(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
+  }
+  if (!all && waited < kGather) return *since_ + kGather;
+  if (!before.shared && view_.trained() == 0) leave("no replica with its state is left");
+  since_.reset();
+  agents.lead();
+  stream_.lead();
+  report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on", here, before.size));
+  if (behind) {
+    report_.talk(
+        "hosts that are gone have trained without these; going on from the newest checkpoint");
+  }
+  drop_replicas(behind);
+  return std::nullopt;
+}
+
+// Whether hosts that are not here have trained without those that are. They were lost then, and
+// have not kept the newest state, but a checkpoint in the shared folder is newer.
+bool Takeover::fell_behind() const {
+  const Roster& before = replicas_.agents().before();
+  if (!before.shared) return false;  // a majority has the newest roster
+  const auto newest = RosterFile(options_.checkpoint_dir).read();
+  return newest && newest->run_id == before.run_id && newest->number > before.number;
+}
+
+// Those that the newest generation has left out, too: nobody will tell them of another one.
+void Takeover::drop_replicas(bool all) {
+  for (const Member& member : view_.members) {
+    const auto holds = [&](const Generation& generation) { return generation.holds(member.id); };
+    const bool counts = holds(view_.current) || std::ranges::any_of(view_.announced, holds);
+    Replica* const replica = replicas_.find(member.id);
+    if (replica != nullptr && (all || !counts)) replicas_.kill(*replica);
+  }
+}
+
+void Takeover::leave(const std::string& why) {
+  replicas_.agents().leave_to_others();
+  fail("cannot lead the run: {}", why);
+}
+
+}  // namespace adaptdl::launch
