@@ -34,7 +34,7 @@ class ActiveJobs {
 
   // Stores a new job. Throws Error, and adds nothing then.
   ActiveJob& add(ActiveJob job);
-  ActiveJob* find(const std::string& name);  // null: unknown, or ended
+  ActiveJob* find(const std::string& name);  // null: unknown, or ended, and the end is stored
   std::map<std::string, ActiveJob>& all() { return jobs_; }
   size_t size() const { return jobs_.size(); }
 

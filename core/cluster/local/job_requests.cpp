@@ -152,7 +152,11 @@ Json JobRequests::scale(const Json& request) {
 
 Json JobRequests::remove(const Json& request) {
   const std::string name = text(request, "name");
-  if (jobs_.find(name) != nullptr) {
+  if (const ActiveJob* const job = jobs_.find(name)) {
+    if (job->record.ended()) {
+      fail("job {} has ended, but that is not on disk yet; try again once the disk can be written",
+           name);
+    }
     fail("job {} has not ended; cancel it with `adaptdl cancel {}`", name, name);
   }
   if (!jobs_.store().find(name)) fail("job {} not found", name);
@@ -173,8 +177,10 @@ Json JobRequests::remove(const Json& request) {
 
 ActiveJob& JobRequests::find(const Json& request) {
   const std::string name = text(request, "name");
-  if (ActiveJob* const job = jobs_.find(name)) return *job;
-  const auto ended = jobs_.store().find(name);
+  ActiveJob* const job = jobs_.find(name);
+  if (job != nullptr && !job->record.ended()) return *job;
+  // It may have ended while the disk cannot be written.
+  const auto ended = job != nullptr ? job->record : jobs_.store().find(name);
   if (!ended) fail("job {} not found", name);
   fail("job {} has ended ({})", name, ended->phase);
 }
