@@ -113,8 +113,9 @@ void serve(const Arguments& arguments, const Cancellation& stop) {
     options.secure_supervisor_port =
         static_cast<uint16_t>(arguments.integer("supervisor-https-port"));
   }
-  if (const std::string file = arguments.text("webhook-client-ca"); !file.empty()) {
-    options.webhook_client_authorities = read_file(file, kMaxAuthorities);
+  if (arguments.given("webhook-client-ca")) {
+    options.webhook_client_authorities =
+        read_file(arguments.text("webhook-client-ca"), kMaxAuthorities);
   }
   options.certificate_life_s = arguments.seconds("certificate-lifetime", 1, kLongestLife);
   options.pods.scheduler_version = kSchedulerVersion;

@@ -49,10 +49,14 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
     fail("the key does not match the certificate: give a matching pair");
   }
-  if (tls.client_authorities.empty()) return context;
-  context->add_certificate_authority(asio::buffer(tls.client_authorities), error);
+  if (!tls.client_authorities) return context;
+  context->add_certificate_authority(asio::buffer(*tls.client_authorities), error);
   if (error) fail("the clients' authorities are not valid PEM: {}", error.message());
   context->set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert, error);
+  // No sessions to resume: each connection shows a certificate.
+  SSL_CTX_set_session_cache_mode(context->native_handle(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(context->native_handle(), 0);
   return context;
 }
 

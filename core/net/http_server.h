@@ -31,7 +31,9 @@ namespace adaptdl {
 struct HttpTls {
   std::string certificate;
   std::string key;
-  std::string client_authorities = {};  // that must have signed a client's own; "": it needs none
+  // Of which one must have signed a client's own; none: a client needs no certificate. A text
+  // without certificates is an error.
+  std::optional<std::string> client_authorities = {};
 };
 
 struct HttpServerRequest {

@@ -44,13 +44,13 @@ struct OperatorOptions {
   std::string supervisor_url;         // for jobs; "": this process's, at 127.0.0.1, if it has one
   std::string secure_supervisor_url;  // the same over HTTPS
   std::string address = "0.0.0.0";
-  uint16_t supervisor_port = 8080, metrics_port = 9091;  // 0: any free one
-  std::optional<uint16_t> secure_supervisor_port;        // 0: any free one; none: no HTTPS
-  PodSettings pods;                                      // without the supervisor's URLs
-  ExpanderOptions expander;                              // without name_space
-  std::optional<uint16_t> webhook_port;                  // 0: any free one; none: no webhook
-  double certificate_life_s = 90 * 86400;                // of servers' certificates
-  std::string webhook_client_authorities;                // WebhookOptions::client_authorities
+  uint16_t supervisor_port = 8080, metrics_port = 9091;   // 0: any free one
+  std::optional<uint16_t> secure_supervisor_port;         // 0: any free one; none: no HTTPS
+  PodSettings pods;                                       // without the supervisor's URLs
+  ExpanderOptions expander;                               // without name_space
+  std::optional<uint16_t> webhook_port;                   // 0: any free one; none: no webhook
+  double certificate_life_s = 90 * 86400;                 // of servers' certificates
+  std::optional<std::string> webhook_client_authorities;  // WebhookOptions::client_authorities
 };
 
 class Operator {

@@ -430,8 +430,27 @@ TEST_CASE("TLS with clients that must show a certificate") {
   CHECK(ask(known.certificate, known.key) == "GET /a? ");
   CHECK_THROWS_AS(ask("", ""), HttpError);
   CHECK_THROWS_AS(ask(stranger.certificate, stranger.key), HttpError);
-  CHECK_ERROR(HttpServer({.tls = HttpTls{own.certificate, own.key, "no PEM"}}, echo),
-              "the clients' authorities are not valid PEM");
+  // A file that has become empty does not admit everybody.
+  for (const char* none : {"no PEM", "", "\n"}) {
+    const HttpTls unusable{own.certificate, own.key, none};
+    CHECK_ERROR(HttpServer({.tls = unusable}, echo), "the clients' authorities are not valid PEM");
+    CHECK_ERROR(server.set_tls(unusable), "the clients' authorities are not valid PEM");
+  }
+  CHECK(ask(known.certificate, known.key) == "GET /a? ");
+  CHECK_THROWS_AS(ask("", ""), HttpError);
+}
+
+TEST_CASE("TLS with clients that must show a certificate, and resume their sessions") {
+  const Certificate own = make_certificate(), known = make_certificate();
+  HttpServer server({.tls = HttpTls{own.certificate, own.key, known.certificate}}, echo);
+  HttpClient client(
+      {.authorities = own.certificate, .certificate = known.certificate, .key = known.key});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(client
+              .send({.url = fmt::format("https://localhost:{}/a", server.port()),
+                     .headers = {{"Connection", "close"}}})
+              .body == "GET /a? ");
+  }
 }
 
 TEST_CASE("TLS, and another certificate while it runs") {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,8 +25,8 @@ struct WebhookOptions {
   std::string address = "0.0.0.0";
   uint16_t port = 8443;                    // 0: any free one
   double certificate_life_s = 90 * 86400;  // > 0
-  // PEM: whom a client's certificate must come from; "": clients need none.
-  std::string client_authorities = {};
+  // PEM: whom a client's certificate must come from; none: clients need none.
+  std::optional<std::string> client_authorities = {};
 };
 
 class Webhook {

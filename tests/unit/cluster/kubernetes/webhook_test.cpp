@@ -15,6 +15,7 @@
 #include "core/net/http.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
+#include "tests/unit/net/certificate.h"
 
 namespace adaptdl::kubernetes::webhook_test {
 namespace {
@@ -149,6 +150,44 @@ TEST_CASE("webhook: certificates are changed in time, through refusals, and beli
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   CHECK(served.size() == 3);
+}
+
+TEST_CASE("webhook: who must show a certificate must do so after a change of its own, too") {
+  Lab lab;
+  const Certificate caller = make_certificate(), stranger = make_certificate();
+  // Of the same authorities, but of a server: some pod may have one.
+  const KeyPair authority = make_authority("servers", wall_now_s(), 600);
+  const KeyPair server = make_server_certificate(authority, {"pod"}, wall_now_s(), 600);
+  WebhookOptions options = Lab::options(3);
+  options.client_authorities = caller.certificate + authority.certificate;
+  const Webhook webhook(lab.client, options);
+  REQUIRE(soon([&] { return webhook.ready(); }));
+  const auto answers = [&](const Certificate& shown) {
+    HttpClient client({.authorities = lab.told(),
+                       .certificate = shown.certificate,
+                       .key = shown.key,
+                       .server_name = kHost});
+    try {
+      return client.send({.url = fmt::format("https://127.0.0.1:{}/healthz", webhook.port())})
+                 .status == 200;
+    } catch (const HttpError&) {
+      return false;
+    }
+  };
+  const std::string first = from_secret_data(lab.secret()["data"]).server.certificate;
+  for (const bool changed : {false, true}) {
+    CAPTURE(changed);
+    if (changed) {
+      REQUIRE(
+          soon([&] { return from_secret_data(lab.secret()["data"]).server.certificate != first; }));
+    }
+    CHECK(soon([&] { return answers(caller); }));
+    CHECK_FALSE(answers({}));
+    CHECK_FALSE(answers(stranger));
+    CHECK_FALSE(answers({server.certificate, server.key}));
+  }
+  options.client_authorities = "";  // of a file that has become empty
+  CHECK_THROWS_WITH_AS(Webhook(lab.client, options), doctest::Contains("authorities"), Error);
 }
 
 TEST_CASE("webhook: reviews, and what is none") {
