@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <doctest/doctest.h>
@@ -10,8 +11,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
+#include "core/formats/crc32c.h"
+#include "core/formats/json.h"
 #include "tests/unit/checkpoint/sample.h"
 
 namespace store_test {
@@ -208,6 +212,51 @@ TEST_CASE("a damaged checkpoint falls back to the one before, and says so") {
     REQUIRE(::mkfifo(data.c_str(), 0600) == 0);
     expect("not a regular file");
   }
+}
+
+TEST_CASE("a checkpoint of a newer version is not passed over for an older one") {
+  const TemporaryDirectory folder;
+  CheckpointStore store(folder.path(), 3);
+  for (const int64_t step : {10, 20}) write(store, step);
+  const std::string manifest = folder.file("step-000000000020/manifest.json");
+  Json json = parse_json(read_file(manifest, 1 << 20), manifest);
+  json.erase("checksum");
+  json["format"] = kCheckpointFormat + 1;
+  json["checksum"] = fmt::format("{:08x}", crc32c(json.dump()));
+  overwrite(manifest, json.dump());
+  std::vector<std::string> problems;
+  CHECK_THROWS_AS(store.latest(&problems), NewerCheckpointFormat);
+  CHECK_THROWS_AS(store.peek(), NewerCheckpointFormat);
+  CHECK(folders(folder.path()).size() == 2);
+}
+
+TEST_CASE("checkpoints are read while others replace them") {
+  const TemporaryDirectory folder;
+  CheckpointStore store(folder.path(), 1);
+  write(store, 1);
+  std::atomic<bool> over = false;
+  std::thread writer([&] {
+    CheckpointStore other(folder.path(), 1);
+    for (int64_t step = 2; step <= 60; ++step) write(other, step);
+    over = true;
+  });
+  int64_t newest = 0;
+  int reads = 0;
+  for (; !over; ++reads) {
+    std::vector<std::string> problems;
+    const auto loaded = store.latest(&problems);
+    REQUIRE(loaded.has_value());
+    CHECK(Sample::matches(*loaded));
+    CHECK(loaded->header.step >= newest);
+    CHECK(problems.empty());
+    newest = loaded->header.step;
+    const auto peeked = store.peek();
+    REQUIRE(peeked.has_value());
+    CHECK(peeked->step >= newest);
+  }
+  writer.join();
+  CHECK(reads > 0);
+  CHECK(store.latest()->header.step == 60);
 }
 
 TEST_CASE("when all are damaged there is none, and a problem for each") {
