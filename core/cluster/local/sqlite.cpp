@@ -133,10 +133,6 @@ int64_t Database::user_version() {
   return statement.integer(0);
 }
 
-void Database::copy_to(const std::string& path) {
-  prepare("VACUUM INTO ?").bind(1, std::string_view(path)).run();
-}
-
 void Database::fail_here(std::string_view what) const {
   const char* reason = database_ ? sqlite3_errmsg(database_.get()) : "out of memory";
   fail("{}: {}: {}", path_, what.substr(0, what.find('\n')), reason);

@@ -69,8 +69,6 @@ class Database {
   int64_t last_insert_id() const;
   // PRAGMA user_version, for the schema's number.
   int64_t user_version();
-  // Writes a consistent copy of the whole database to a new file.
-  void copy_to(const std::string& path);
 
  private:
   friend class Statement;

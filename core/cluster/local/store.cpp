@@ -1,7 +1,6 @@
 #include "core/cluster/local/store.h"
 
 #include "core/base/error.h"
-#include "core/base/files.h"
 #include "core/formats/json.h"
 
 namespace adaptdl::local {
@@ -118,19 +117,9 @@ JobStore::JobStore(const std::string& path, Database::Mode mode) : database_(pat
   }
   if (version == kSchema) return;
   if (mode == Database::Mode::read) {
-    fail("{}: written by an older adaptdl; run `adaptdl serve` to upgrade it", path);
+    fail("{}: has no tables; the service creates them: run `adaptdl serve`", path);
   }
-  migrate();
-}
-
-void JobStore::migrate() {
-  const int64_t before = database_.user_version();
-  if (before > 0) {
-    const std::string copy = fmt::format("{}.{}", database_.path(), before);
-    remove_tree(copy);
-    database_.copy_to(copy);
-  }
-  // Another service may have migrated it meanwhile.
+  // Another service may have created them meanwhile.
   write(Sync::now, [&] {
     if (database_.user_version() == 0) database_.execute(kSchema1);
   });

@@ -57,8 +57,7 @@ class JobStore {
  public:
   static constexpr int kSchema = 1;
 
-  // `write` creates the folder and the database. It migrates an older one in one transaction, after
-  // copying it to state.db.SCHEMA. Both modes refuse a newer one, saying what to do.
+  // `write` creates the database. Both modes refuse one of a newer version, saying what to do.
   JobStore(const std::string& path, Database::Mode mode);
 
   // Whether a write is on disk when it returns. A power cut may take back what was written with
@@ -92,7 +91,6 @@ class JobStore {
   void set_value(const std::string& key, const std::string& value);
 
  private:
-  void migrate();
   void write(Sync sync, const std::function<void()>& statements);  // one transaction
   void insert(const EventRecord& event, int keep);
   void select(const char* columns, const char* condition,
