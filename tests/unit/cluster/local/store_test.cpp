@@ -183,3 +183,44 @@ TEST_CASE("facts are kept") {
   store.set_value("port", "2");
   CHECK(store.value("port") == "2");
 }
+
+TEST_CASE(
+    "a database that a killed service left without tables is refused by readers, and set up") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("state.db");
+  Database(path, Database::Mode::write).execute("PRAGMA journal_mode = WAL");
+  CHECK_THROWS_WITH_AS(JobStore(path, Database::Mode::read), doctest::Contains("adaptdl serve"),
+                       Error);
+  JobStore first(path, Database::Mode::write), second(path, Database::Mode::write);
+  JobRecord job = some_job("a");
+  first.add(job);
+  CHECK(second.find("a"));
+  CHECK(JobStore(path, Database::Mode::read).find("a"));
+}
+
+TEST_CASE("a write that fails has changed nothing, whatever part of it fails") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("state.db");
+  JobStore store(path, Database::Mode::write);
+  JobRecord job = some_job("a");
+  const EventRecord event{0, "a", 1, "Submitted", "", false};
+  store.add(job, &event);
+  Database other(path, Database::Mode::write);
+  other.execute(
+      "CREATE TRIGGER broken BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'x'); END");
+  JobRecord more = some_job("b");
+  CHECK_THROWS_AS(store.add(more, &event), Error);
+  CHECK(more.id == 0);
+  CHECK(!store.find("b"));
+  job.phase = "Running";
+  CHECK_THROWS_AS(store.update(job, JobStore::Sync::now, &event), Error);
+  CHECK(store.find("a")->phase == "Pending");
+  other.execute("DROP TRIGGER broken");
+  other.execute(
+      "CREATE TRIGGER broken BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'x'); END");
+  CHECK_THROWS_AS(store.remove("a"), Error);
+  CHECK(store.find("a"));
+  other.execute("DROP TRIGGER broken");
+  store.remove("a");
+  CHECK(!store.find("a"));
+}
