@@ -46,9 +46,6 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
     fail("the key is not a PEM key without a password, or it does not match the certificate: {}",
          error.message());
   }
-  if (SSL_CTX_check_private_key(context->native_handle()) != 1) {
-    fail("the key does not match the certificate: give a matching pair");
-  }
   if (!tls.client_authorities) return context;
   context->add_certificate_authority(asio::buffer(*tls.client_authorities), error);
   if (error) fail("the clients' authorities are not valid PEM: {}", error.message());
