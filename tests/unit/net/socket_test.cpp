@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <thread>
 
 #include "core/base/error.h"
@@ -48,6 +49,40 @@ TEST_CASE("a named socket, also where its path is long") {
   make_directories(deep);
   exchange(join_path(deep, "socket"));
   CHECK_ERROR(listen_unix(folder.file(std::string(120, 'c'))), "too long");
+}
+
+TEST_CASE("a connection of another user is closed, and the next one is taken") {
+  if (geteuid() != 0) return;  // who is not root cannot be another user
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("s");
+  const Fd listener = listen_unix(path);
+  // As if the file's permissions let everybody in.
+  REQUIRE(chmod(folder.path().c_str(), 0711) == 0);
+  REQUIRE(chmod(path.c_str(), 0666) == 0);
+  const pid_t other = fork();
+  REQUIRE(other >= 0);
+  if (other == 0) {
+    constexpr uid_t kNobody = 65534;
+    // The folders above may be closed to it.
+    if (chdir(folder.path().c_str()) != 0) _exit(1);
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
+    const std::optional<Fd> socket = try_connect_unix("s");
+    if (!socket) _exit(2);
+    std::byte byte;
+    _exit(wait_ready(socket->get(), POLLIN, in(20)) && recv_some(socket->get(), {&byte, 1}) == 0
+              ? 0
+              : 3);
+  }
+  REQUIRE(wait_ready(listener.get(), POLLIN, in(20)));
+  const Fd ours = connect_unix(path);
+  const std::optional<Fd> accepted = accept_same_user(listener.get());
+  REQUIRE(accepted);
+  CHECK(peer_of(accepted->get()).pid == getpid());
+  int status = -1;
+  CHECK(waitpid(other, &status, 0) == other);
+  CHECK(status == 0);
+  set_nonblocking(listener.get());
+  CHECK_FALSE(accept_same_user(listener.get()));
 }
 
 TEST_CASE("without a free descriptor a connection waits") {
