@@ -68,6 +68,7 @@ void LocalSupervisor::gone(const std::string& job) {
 void LocalSupervisor::remove(const std::string& job) {
   const std::lock_guard lock(mutex_);
   jobs_.erase(job);
+  hints_.erase(job);  // another job may get its name
 }
 
 std::map<std::string, nlohmann::json> LocalSupervisor::take_hints() {
