@@ -24,10 +24,12 @@ struct Launcher {
   std::map<std::string, std::string> terms = {};
   std::optional<Roster> before = {};  // this launcher takes over
   std::vector<std::unique_ptr<Replica>> kept = {};
+  std::vector<Roster> remembered = {};
   AgentServer agents{
       {.secret = "secret",
        .slots = own_slots,
        .terms = terms,
+       .remember = [this](const Roster& roster) { remembered.push_back(roster); },
        .most = most,
        .kill_patience = kill_patience},
       "run",
@@ -45,8 +47,8 @@ struct Launcher {
 
   // Serves until that is so.
   template <typename F>
-  bool until(F&& condition) {
-    const TimePoint end = Monotonic::now() + std::chrono::seconds(10);
+  bool until(F&& condition, Monotonic::duration patience = std::chrono::seconds(10)) {
+    const TimePoint end = Monotonic::now() + patience;
     while (Monotonic::now() < end) {
       agents.serve();
       if (condition()) return true;
@@ -439,4 +441,29 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   launcher.kept.clear();
   for (json heard; !(heard = first.hear(launcher)).is_null();) CHECK(heard["type"] != "kill");
   CHECK_FALSE(first.open);
+}
+
+TEST_CASE("a roster of hosts that share a folder is remembered once all of them have it") {
+  Launcher launcher;
+  OtherSide a(launcher), b(launcher);
+  a.join(launcher, "a", 1, json::object(), 1000);
+  a.learn(launcher, true);
+  const Roster shared = a.learn(launcher, true);
+  CHECK(shared.shared);
+  CHECK(launcher.until([&] {
+    return !launcher.remembered.empty() && launcher.remembered.back().number == shared.number;
+  }));
+  CHECK(launcher.remembered.back().shared);
+  b.join(launcher, "b", 1, json::object(), 1001);
+  // a has told that it shares the folder, b has not yet.
+  const Roster apart = b.learn(launcher, true);
+  CHECK(launcher.remembered.back().number == apart.number);
+  CHECK_FALSE(launcher.remembered.back().shared);
+  const Roster next = b.learn(launcher, true);
+  CHECK(next.shared);
+  CHECK_FALSE(launcher.until([&] { return launcher.remembered.back().number == next.number; },
+                             std::chrono::milliseconds(100)));
+  while (a.learn(launcher, true).number < next.number) {
+  }
+  CHECK(launcher.until([&] { return launcher.remembered.back().number == next.number; }));
 }
