@@ -128,6 +128,21 @@ def places(folder, draw):
     folder.check_nothing_left()
 
 
+def together(folder, draw):
+    """Hosts that come within a moment cost one start, not one each."""
+    with Commands(folder, 3) as site:
+        lead = site.places(0, "1:4", 1)
+        site.share_key()
+        wait_places([lead], expected(1))
+        others = [site.places(host, "1:4", 1) for host in (1, 2)]
+        newest = wait_places([lead, *others], expected(1, 1, 1))
+        check(list(places_of(lead, *others)) == [0, newest], "another start between",
+              places_of(lead, *others))
+        folder.write("finish", "")
+        for run in (lead, *others):
+            run.expect_end(0)
+
+
 def failing_rank(folder, draw):
     """A rank that fails on another host ends the others; it is told with its host and its last
     lines, and counted. One that cannot start there is told, too."""
@@ -257,4 +272,4 @@ def torch_fails(folder, draw):
     folder.check_nothing_left()
 
 
-main(places, failing_rank, launcher_goes, refused, tasks, torch_script, torch_fails)
+main(places, together, failing_rank, launcher_goes, refused, tasks, torch_script, torch_fails)

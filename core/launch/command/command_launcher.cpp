@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -152,7 +153,13 @@ void CommandLauncher::decide_all() {
 }
 
 AgentServer::Events CommandLauncher::host_events() {
-  return slot_events(view_.slots, report_, [this] { set_host_slots(); });
+  auto events = slot_events(view_.slots, report_, [this] { set_host_slots(); });
+  events.joined = [this, joined = std::move(events.joined)](const AgentServer::Slots& slots,
+                                                            const std::string& host) {
+    host_came(view_, replicas_.hosts() >= options_.hosts->most, Monotonic::now());
+    joined(slots, host);
+  };
+  return events;
 }
 
 // A replica for each slot while it exists, unless somebody has asked for fewer.

@@ -44,6 +44,15 @@ std::string outdated(const CommandView& view) {
   return lost ? "moving to other slots" : "";
 }
 
+// Until when more hosts are waited for; nothing: they are not.
+std::optional<TimePoint> gathers_until(TimePoint now, const CommandView& view,
+                                       const CommandRules& rules) {
+  if (!view.newest_host) return std::nullopt;
+  const TimePoint until = std::min(time_after(*view.newest_host, rules.together),
+                                   time_after(*view.first_host, rules.longest_together));
+  return now < until ? std::optional(until) : std::nullopt;
+}
+
 CommandDecision between(TimePoint now, const CommandView& view, const CommandRules& rules) {
   if (view.finished) return make(CommandAction::finish, "finished");
   if (view.stop != CommandStop::none) return make(CommandAction::stopped, "stopped");
@@ -60,6 +69,9 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
   }
   if (!view.supervisor_up) {
     return keep_waiting("waiting for the supervisor to answer", time_after(now, rules.probe));
+  }
+  if (const auto until = gathers_until(now, view, rules)) {
+    return keep_waiting("a host has come; waiting for others that come now", until);
   }
   const int most = view.slots.empty()
                        ? view.target
@@ -107,6 +119,9 @@ CommandDecision decide(TimePoint now, const CommandView& view, const CommandRule
   }
   if (view.living() < all) return keep_waiting("finishing; " + rest);
   if (const std::string change = outdated(view); !change.empty()) {
+    if (const auto until = gathers_until(now, view, rules); until && view.target > all) {
+      return keep_waiting(change + " once no more hosts come", until);
+    }
     return make(CommandAction::terminate, change, time_after(now, rules.grace));
   }
   return keep_waiting(fmt::format("{} replica{} running", all, all == 1 ? "" : "s"));
@@ -119,6 +134,8 @@ void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {
       view.target = decision.count;
       view.held = decision.slots;
       view.started = now;
+      view.first_host.reset();
+      view.newest_host.reset();
       break;
     case CommandAction::terminate:
       view.kill_at = decision.deadline;
@@ -129,6 +146,11 @@ void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {
     default:
       break;
   }
+}
+
+void host_came(CommandView& view, bool all, TimePoint now) {
+  view.newest_host = all ? std::nullopt : std::optional(now);
+  if (!view.first_host) view.first_host = now;
 }
 
 void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now) {

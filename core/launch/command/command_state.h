@@ -34,6 +34,10 @@ struct CommandRules {
   Seconds backoff{1};
   Seconds longest_backoff{60};
   Seconds probe{0.2};  // time between checks of the supervisor
+  // Hosts that come within a moment share one restart: how long after the newest another one is
+  // waited for, and how long after the first at most.
+  Seconds together{2};
+  Seconds longest_together{10};
 };
 
 enum class CommandStop { none, checkpoint, now };
@@ -60,9 +64,10 @@ struct CommandView {
   bool killed = false;               // SIGKILL was sent
 
   bool finished = false;
-  int failures = 0;           // in a row
-  TimePoint retry_at;         // no generation starts before
-  bool supervisor_up = true;  // the supervisor that the replicas use answers
+  int failures = 0;                                  // in a row
+  TimePoint retry_at;                                // no generation starts before
+  bool supervisor_up = true;                         // the supervisor that the replicas use answers
+  std::optional<TimePoint> first_host, newest_host;  // that has come since the last start
 
   int living() const;
 };
@@ -89,6 +94,9 @@ struct CommandDecision {
 // until it returns wait or an end.
 CommandDecision decide(TimePoint now, const CommandView& view, const CommandRules& rules);
 void apply(CommandView& view, const CommandDecision& decision, TimePoint now);
+
+// A host has come; `all`: no other one will.
+void host_came(CommandView& view, bool all, TimePoint now);
 
 // A replica's process and its whole group have ended.
 void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now);

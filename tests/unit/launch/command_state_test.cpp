@@ -107,6 +107,49 @@ TEST_CASE("command: slots that are taken away end a generation; those that are a
   CHECK(play.view.held == std::vector{1, 2});
 }
 
+TEST_CASE("command: hosts that come within a moment share one start") {
+  Play play;
+  play.view.slots = {0, 1};
+  const auto comes = [&](int slots, bool all = false) {
+    play.view.slots.push_back(play.view.slots.back() + 1);
+    play.view.target = slots;
+    host_came(play.view, all, play.now);
+  };
+  comes(3);  // before the first start, too
+  CHECK(play.next() == CommandAction::wait);
+  play.after(2.1);
+  CHECK(play.next() == CommandAction::start);
+  CHECK(play.view.replicas.size() == 3);
+  play.after(60);
+  for (int i = 0; i < 6; ++i) {  // one every 1.9 s: not for ever
+    comes(4 + i);
+    CHECK(play.next() == CommandAction::wait);
+    play.after(1.9);
+  }
+  CHECK(play.next() == CommandAction::terminate);
+  play.all_exit(kRescheduled);
+  CHECK(play.next() == CommandAction::start);
+  play.after(60);
+  comes(10, true);  // no other one will come
+  CHECK(play.next() == CommandAction::terminate);
+}
+
+TEST_CASE("command: a host that comes holds up neither a loss nor an end") {
+  Play play;
+  play.view.slots = {0, 1, 2};
+  play.view.target = 3;
+  play.next();
+  play.after(60);
+  host_came(play.view, false, play.now);
+  play.view.slots = {0, 1};
+  play.view.target = 2;
+  CHECK(play.next() == CommandAction::terminate);
+  play.all_exit(kRescheduled);
+  host_came(play.view, false, play.now);
+  play.view.stop = CommandStop::checkpoint;
+  CHECK(play.next() == CommandAction::stopped);
+}
+
 TEST_CASE("command: one that was killed ends the others at once") {
   Play play;
   play.view.target = 2;
