@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/number.h"
 #include "core/formats/crc32c.h"
 #include "core/formats/json.h"
 
@@ -85,6 +86,16 @@ std::vector<std::string> checkpoints_at(const std::string& path) {
     return names;
   }
   return {};
+}
+
+int64_t newest_checkpoint_step(const std::string& folder) {
+  int64_t newest = -1;
+  if (!is_directory(folder)) return newest;
+  for (const std::string& name : list_directory(folder)) {
+    if (!is_checkpoint_name(name)) continue;
+    newest = std::max(newest, try_parse<int64_t>(name.substr(5)).value_or(-1));
+  }
+  return newest;
 }
 
 CheckpointSummary inspect_checkpoint(const std::string& folder) {

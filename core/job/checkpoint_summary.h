@@ -41,6 +41,10 @@ struct CheckpointSummary {
 // of those in a run's folder or in its folder of checkpoints. None if `path` is no such folder.
 std::vector<std::string> checkpoints_at(const std::string& path);
 
+// The step of the newest checkpoint in a folder of checkpoints, as its name says; -1: there is
+// none. Throws Error if the folder cannot be listed.
+int64_t newest_checkpoint_step(const std::string& folder);
+
 // Reads everything in the folder, tensors too. Throws Error if the manifest is damaged or cannot be
 // read.
 CheckpointSummary inspect_checkpoint(const std::string& folder);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "core/base/error.h"
+#include "runtime/session/newest_checkpoint.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -68,10 +69,20 @@ std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<Named
   return views;
 }
 
+void check_replaces(const CheckpointStore& store, const CheckpointHeader& header) {
+  const auto there = store.peek();
+  if (!there) return;
+  const bool newer = held(*there, there->job, 0).newer_than(held(header, header.job, 0));
+  if (there->job == header.job && !newer) return;
+  fail(
+      "{} has one of step {} of run {}, from which this run has not gone on; remove it, or start "
+      "the run again on all hosts to go on from the newest that they have",
+      store.directory(), there->step, there->job);
+}
+
 }  // namespace
 
-Checkpointer::Checkpointer(std::string directory, int keep, double longest_s,
-                           std::function<void(const json&)> announce)
+Checkpointer::Checkpointer(std::string directory, int keep, double longest_s, Announce announce)
     : directory_(std::move(directory)),
       keep_(keep),
       longest_s_(longest_s),
@@ -90,7 +101,7 @@ Checkpointer::Checkpointer(std::string directory, int keep, double longest_s,
       event["error"] = result.error;
       if (!result.tensor.empty()) event["tensor"] = result.tensor;
     }
-    announce_(event);
+    announce_(event, kind_);
   });
 }
 
@@ -152,11 +163,12 @@ bool Checkpointer::due(double step_s) const {
   return hurry_ || seconds_since(last_) + step_s / 2 >= interval_s();
 }
 
-void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tensors) {
+void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tensors, Kind kind) {
   if (!writer_ || writer_->busy()) return;
   last_ = Monotonic::now();
   started_ = true;
   hurry_ = false;
+  kind_ = kind;
   // Not on the writer's thread: its priority is low, and the next update waits for the copy.
   copied_ = std::async(std::launch::async, [this, tensors = std::move(tensors)] {
               pthread_setname_np(pthread_self(), "snapshot");
@@ -165,9 +177,10 @@ void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tenso
               copy_s_ = seconds_since(begun);
               return views;
             }).share();
-  writer_->submit([header = std::move(header), copied = copied_]() mutable {
+  writer_->submit([this, kind, header = std::move(header), copied = copied_]() mutable {
     CheckpointContents contents;
     contents.tensors = copied.get();
+    if (kind == Kind::copy) check_replaces(*store(), header);
     contents.header = std::move(header);
     return contents;
   });
@@ -182,10 +195,10 @@ void Checkpointer::release() {
   held_up_s_ = held_up_s_ + seconds_since(begun);
 }
 
-bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors) {
+bool Checkpointer::write(CheckpointHeader header, std::vector<NamedTensor> tensors, Kind kind) {
   if (!writer_) return false;
   wait();
-  start(std::move(header), std::move(tensors));
+  start(std::move(header), std::move(tensors), kind);
   release();
   const CheckpointResult result = writer_->wait();
   if (!result.tensor.empty()) throw NotFinite(result.tensor);
@@ -200,9 +213,9 @@ void Checkpointer::wait() {
   if (writer_) writer_->wait();
 }
 
-std::optional<LoadedCheckpoint> Checkpointer::latest(std::vector<std::string>* problems) const {
-  if (directory_.empty()) return {};
-  return CheckpointStore(directory_, keep_).latest(problems);
+std::optional<CheckpointStore> Checkpointer::store() const {
+  if (directory_.empty()) return std::nullopt;
+  return CheckpointStore(directory_, keep_);
 }
 
 void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<NamedTensor>& tensors) {

@@ -1,8 +1,9 @@
 #pragma once
 
 // Decides when rank 0 writes a checkpoint (runtime/checkpoint/interval.h), and writes it in the
-// background. A thread copies the tensors during the next forward and backward passes, which change
-// no parameter. The next update waits for the copy, never for the disk.
+// background, or a copy of it on another host. A thread copies the tensors during the next forward
+// and backward passes, which change no parameter. The next update waits for the copy, never for the
+// disk.
 
 #include <atomic>
 #include <functional>
@@ -25,10 +26,15 @@ namespace adaptdl {
 // Used from the training thread. A checkpointer without a folder does nothing.
 class Checkpointer {
  public:
-  // `longest_s`: the user's bound on the time from one checkpoint to the next. `announce` gets an
-  // event for each checkpoint written or failed, from the writer's thread.
-  Checkpointer(std::string directory, int keep, double longest_s,
-               std::function<void(const nlohmann::json& event)> announce);
+  // `copy`: on another host than rank 0's, in a folder of its own. It is not written where a newer
+  // one is (HeldCheckpoint::newer_than), which would be removed.
+  enum class Kind { first, copy };
+
+  // Gets an event for each checkpoint written or failed, on the writer's thread.
+  using Announce = std::function<void(const nlohmann::json& event, Kind kind)>;
+
+  // `longest_s`: the user's bound on the time from one checkpoint to the next.
+  Checkpointer(std::string directory, int keep, double longest_s, Announce announce);
   ~Checkpointer();
 
   // Tensors that may hold numbers that are not finite; a checkpoint in which another one does is
@@ -51,20 +57,19 @@ class Checkpointer {
 
   // Starts a checkpoint of `tensors` unless one is still being written. Another thread may read the
   // tensors until release() returns.
-  void start(CheckpointHeader header, std::vector<NamedTensor> tensors);
+  void start(CheckpointHeader header, std::vector<NamedTensor> tensors, Kind kind = Kind::first);
 
   // Waits for the copy; then the tensors may change.
   void release();
 
   // Writes a checkpoint and returns when it is on disk; false without a folder. Throws Error if the
   // write fails, NotFinite if it is refused for such a tensor.
-  bool write(CheckpointHeader header, std::vector<NamedTensor> tensors);
+  bool write(CheckpointHeader header, std::vector<NamedTensor> tensors, Kind kind = Kind::first);
 
   void wait();
 
-  // The newest valid checkpoint of an earlier run; appends descriptions of damaged ones to
-  // `problems`.
-  std::optional<LoadedCheckpoint> latest(std::vector<std::string>* problems) const;
+  // Those of an earlier run, too. None without a folder.
+  std::optional<CheckpointStore> store() const;
 
  private:
   void measured(const CheckpointResult& result);
@@ -73,16 +78,17 @@ class Checkpointer {
   std::string directory_;
   int keep_;
   double longest_s_;
-  std::function<void(const nlohmann::json&)> announce_;
+  Announce announce_;
   std::set<std::string> any_numbers_;
   TimePoint last_ = Monotonic::now();
   bool started_ = false;  // one since begun()
   bool hurry_ = false;
   SnapshotBuffer buffer_;
   std::shared_future<std::vector<TensorView>> copied_;
-  std::atomic<double> held_up_s_{0};  // how long training waited for the newest checkpoint
-  std::atomic<double> copy_s_{0};     // how long its copy took, on another thread
-  mutable std::mutex mutex_;          // the writer's thread measures the cost
+  std::atomic<Kind> kind_{Kind::first};  // of the newest
+  std::atomic<double> held_up_s_{0};     // how long training waited for the newest checkpoint
+  std::atomic<double> copy_s_{0};        // how long its copy took, on another thread
+  mutable std::mutex mutex_;             // the writer's thread measures the cost
   std::optional<CheckpointCost> cost_;
   FailureHistory failures_;
   std::optional<AsyncCheckpointWriter> writer_;

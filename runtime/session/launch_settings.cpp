@@ -17,6 +17,7 @@ LaunchSettings LaunchSettings::from(const nlohmann::json& settings) {
     settings.at("threads").get_to(launch.threads);
     launch.evaluate = settings.value("evaluate", false);
     launch.options.replicas = settings.value("replicas", 1);
+    launch.options.fresh_at = settings.value("fresh_at", int64_t{0});
     launch.options.atomic_limit = settings.value("atomic_limit", int64_t{0});
     settings.at("name").get_to(launch.options.name);
     settings.at("checkpoint_dir").get_to(launch.options.checkpoint_dir);

@@ -359,8 +359,10 @@ void Session::connect_loop() {
     next_replicas_ = static_cast<int>(options.endpoints.size());
     next_threads_ = target.value("threads", 0);
     next_accelerators_.clear();
+    next_folders_.clear();
     for (const auto& entry : target.at("members")) {
       next_accelerators_.push_back(entry.value("accelerator", ""));
+      next_folders_.push_back(entry.value("folder", 0));
     }
     next_atomic_limit_ = target.value("atomic_limit", int64_t{0});
     json connected_message = {{"type", "connected"}, {"generation", generation}};
@@ -382,6 +384,7 @@ void Session::take_next(std::unique_lock<std::mutex>& lock) {
   replicas_ = next_replicas_;
   threads_ = next_threads_;
   accelerators_ = std::move(next_accelerators_);
+  folders_ = std::move(next_folders_);
   atomic_limit_ = next_atomic_limit_;
   next_generation_ = 0;
   lock.unlock();

@@ -90,6 +90,8 @@ class Session {
   int nodes() const { return current_ ? current_->hosts() : 1; }  // that the replicas are on
   // The kinds that the replicas of the current generation train on, by rank; "": unknown.
   const std::vector<std::string>& accelerators() const { return accelerators_; }
+  // Their checkpoint folders, by rank: the same number where they share one.
+  const std::vector<int>& folders() const { return folders_; }
   // Compute threads of each replica in the current generation; 0 = not set.
   int threads() const { return threads_; }
 
@@ -179,6 +181,7 @@ class Session {
   uint64_t generation_ = 0;
   int rank_ = 0, replicas_ = 1, threads_ = 0;
   std::vector<std::string> accelerators_ = {""};  // before the first one: of this replica
+  std::vector<int> folders_ = {0};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -189,6 +192,7 @@ class Session {
   uint64_t next_generation_ = 0, newest_ = 0;
   int next_rank_ = 0, next_replicas_ = 0, next_threads_ = 0;
   std::vector<std::string> next_accelerators_;
+  std::vector<int> next_folders_;
   int64_t atomic_limit_ = 0, next_atomic_limit_ = 0;
   int64_t told_samples_ = 0;                 // report_passes()
   comm::Communicator* abortable_ = nullptr;  // current_, for the control thread

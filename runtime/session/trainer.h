@@ -38,6 +38,7 @@ struct TrainOptions {
   std::string model_path;      // argument of Program::save at the end; "" = do not save
   std::string best_path;       // and after the best validation so far
   int replicas = 1;            // that the run is to have
+  int64_t fresh_at = 0;        // as CheckpointSearch's
   int64_t atomic_limit = 0;    // samples that memory suffices for in one pass; 0 = not known
   at::Device device = at::kCPU;
   std::optional<data::Data> data;  // that is needed, as open_program_data() gives it

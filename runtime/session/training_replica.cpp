@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/system.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/watched_file.h"
 #include "runtime/parallel/buffers.h"
@@ -16,6 +17,7 @@
 #include "runtime/session/deterministic.h"
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
+#include "runtime/session/newest_checkpoint.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
@@ -29,6 +31,15 @@ uint64_t total_bytes(const std::vector<NamedTensor>& tensors) {
   uint64_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.nbytes();
   return bytes;
+}
+
+// Events are rank 0's; the launcher tells the user of copies.
+void tell_checkpoint(Session& session, const json& event, Checkpointer::Kind kind) {
+  if (kind == Checkpointer::Kind::first) return session.emit(event);
+  const std::string error = event.value("error", "");
+  if (!error.empty()) log_warning("no copy of the checkpoint is written: {}", error);
+  session.send(
+      {{"type", "copied"}, {"step", event["step"]}, {"host", host_name()}, {"error", error}});
 }
 
 }  // namespace
@@ -48,7 +59,9 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
                options.models),
       reporter_(session, stepper_.accounting().iterations_per_epoch(), spec.batch),
       checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
-                    [&session](const json& event) { session.emit(event); }),
+                    [&session](const json& event, Checkpointer::Kind kind) {
+                      tell_checkpoint(session, event, kind);
+                    }),
       batch_policy_(spec, data_.train.size()),
       hint_sender_(session),
       pace_sender_(session),
@@ -261,8 +274,10 @@ void TrainingReplica::checkpoint() {
     const Session::Together together(session_);
     average(buffers);
   }
-  if (session_.rank() != 0) return;
-  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_.tensors(buffers));
+  const bool copies = copying_rank(session_.folders()) == session_.rank();
+  if (session_.rank() != 0 && !copies) return;
+  checkpointer_.start(header(/*ended=*/false, /*finished=*/false), state_.tensors(buffers),
+                      copies ? Checkpointer::Kind::copy : Checkpointer::Kind::first);
 }
 
 // Those of a deterministic run are the same on all replicas between steps (ShardBuffers).
@@ -286,24 +301,27 @@ void TrainingReplica::synchronise() {
     const Session::Together together(session_);
     plan = agree(communicator, mark());
   }
-  // If no member has state, rank 0 creates it first, alone, which may take long.
+  // If no member has state, one creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
   reached(StepHooks::Point::syncing, progress_.step);
   // What a member prepared before was measured on the accelerators of then.
   const bool survives = together_on && !plan.receive;
   if (survives && pending_ && plan.finished > progress_.tick) finish_tick();
   moved_ |= profiles.train_on(session_.accelerators());
-  if (plan.root < 0) {  // no member has state: rank 0 creates it
-    plan.root = 0;
-    plan.receive = session_.rank() != 0;
+  if (plan.root < 0) {
+    plan.root = begin_state();
+    plan.receive = session_.rank() != plan.root;
     plan.transfer = session_.replicas() > 1;
-    if (!plan.receive) initialise();
   }
   reporter_.repeat();
   pending_.reset();
   stepper_.discard();
   const Transferred transferred = share_state(plan, together_on);
+  if (const json resumed = std::exchange(resumed_, nullptr); !resumed.is_null()) {
+    reporter_.resume(resumed.at("step"), resumed.at("path"), resumed.at("problems"));
+  }
   if (!had_state) checkpointer_.begun();
+  choose_copies();
   session_.report_switched(progress_.step);  // before events of the new generation
   // The previous rank 0 may have died while it saved the best model, which all still have.
   if (models_.is_best(progress_)) save_best();
@@ -332,12 +350,14 @@ TrainingReplica::Transferred TrainingReplica::share_state(const SyncPlan& plan, 
     if (plan.receive) has_state_ = false;
     checkpointer_.release();
     json state = state_.summary();
+    state["resumed"] = resumed_;
     const auto sending = Monotonic::now();
     result.bytes = transfer(*communicator, plan, state, [&](const json& from_root) {
       if (plan.receive) state_.restore(from_root);
       return state_.tensors();
     });
     result.seconds = seconds_since(sending);
+    resumed_ = state.value("resumed", json());
   }
   has_state_ = true;
   suspect_ = false;
@@ -400,27 +420,52 @@ bool TrainingReplica::choose_batch() {
   return chosen.anew;
 }
 
-void TrainingReplica::initialise() {
-  std::vector<std::string> problems;
-  const auto checkpoint = checkpointer_.latest(&problems);
-  if (checkpoint) {
-    state_.resume(checkpoint->header.state);
-    restore_tensors(*checkpoint, state_.tensors());
-    progress_.batch_replicas = 0;
-    if (!checkpoint->header.state.value("ended", false)) checkpointer_.failed();
-    // The limits may differ from those of the run that wrote it.
-    const bool was_finished = progress_.finished;
-    progress_.ended_by = reached_limit(progress_, spec_, stepper_.accounting().epochs(progress_));
-    progress_.finished = progress_.ended_by != EndedBy::nothing;
-    progress_.validate |= progress_.finished && !was_finished;
-    reporter_.resume(checkpoint->header.step, checkpoint->path, problems);
-  } else if (!problems.empty()) {
+int TrainingReplica::begin_state() {
+  const CheckpointSearch search{options_.name, options_.fresh_at, session_.folders(),
+                                session_.rank()};
+  const NewestCheckpoint newest =
+      find_newest_checkpoint(session_.communicator(), search, checkpointer_.store());
+  if (newest.root != session_.rank()) return newest.root;
+  resumed_ = nullptr;
+  if (newest.loaded) {
+    resume(*newest.loaded, newest.problems);
+  } else if (!newest.problems.empty()) {
     fail("no usable checkpoint in {}: {}; to train from the beginning, use --fresh",
-         options_.checkpoint_dir, problems.front());
-  } else if (spec_.from) {
+         options_.checkpoint_dir, newest.problems.front());
+  } else {
+    state_.fresh_at = options_.fresh_at;
+    if (!spec_.from) return newest.root;
     const LoadedWeights loaded = load_weights(program_, *spec_.from, options_.data_dir);
     reporter_.warm_start(loaded.path, loaded.tensors, loaded.kept, loaded.skipped);
   }
+  return newest.root;
+}
+
+void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
+                             const std::vector<std::string>& problems) {
+  state_.resume(checkpoint.header.state);
+  restore_tensors(checkpoint, state_.tensors());
+  progress_.batch_replicas = 0;
+  if (!checkpoint.header.state.value("ended", false)) checkpointer_.failed();
+  // The limits may differ from those of the run that wrote it.
+  const bool was_finished = progress_.finished;
+  progress_.ended_by = reached_limit(progress_, spec_, stepper_.accounting().epochs(progress_));
+  progress_.finished = progress_.ended_by != EndedBy::nothing;
+  progress_.validate |= progress_.finished && !was_finished;
+  const bool elsewhere = session_.rank() != 0;
+  resumed_ = {
+      {"step", checkpoint.header.step},
+      {"path", elsewhere ? fmt::format("{}:{}", host_name(), checkpoint.path) : checkpoint.path},
+      {"problems", problems}};
+}
+
+// Where there is none yet, the newest checkpoint is lost with its host.
+void TrainingReplica::choose_copies() {
+  const Folders& folders = session_.folders();
+  const int rank = copying_rank(folders);
+  const int before =
+      std::exchange(copy_folder_, rank < 0 ? -1 : folders[static_cast<size_t>(rank)]);
+  if (copy_folder_ >= 0 && copy_folder_ != before) checkpointer_.hurry();
 }
 
 void TrainingReplica::conclude(bool finished) {
@@ -465,6 +510,16 @@ void TrainingReplica::conclude(bool finished) {
                    {"model", model.empty() ? json(nullptr) : json(model)},
                    {"best", models_.best(progress_)},
                    {"validation", progress_.validation}});
+  }
+  if (session_.rank() != 0 && copying_rank(session_.folders()) == session_.rank()) {
+    const Session::Saving saving(session_);
+    try {
+      // Whoever goes on from a copy gets the model from it.
+      checkpointer_.write(header(/*ended=*/true, /*finished=*/false), state_.tensors(),
+                          Checkpointer::Kind::copy);
+    } catch (const Error& error) {
+      log_warning("{}", error.what());
+    }
   }
   // If rank 0 dies while it saves, the others are still there to do it.
   if (auto* communicator = session_.communicator()) communicator->barrier();

@@ -93,16 +93,22 @@ class TrainingReplica {
   void finish_tick();
   // Members whose state differs from the majority's take it from them; the tick is repeated.
   void bring_back(const std::vector<uint64_t>& diverged);
-  void checkpoint();        // collective: starts one, in the background
-  void initialise();        // rank 0, if no member has state: from a checkpoint or from scratch
+  void checkpoint();  // collective: starts one, in the background
+  // If no member has state. Collective: who has it then, from a checkpoint or from nothing.
+  int begin_state();
+  void resume(const LoadedCheckpoint& checkpoint, const std::vector<std::string>& problems);
+  void choose_copies();     // for the new generation
   std::string save_best();  // rank 0; as ModelSaver's
   void reached(StepHooks::Point point, int64_t step);
   StepMark mark() const;
   CheckpointHeader header(bool ended, bool finished) const;
 
   bool has_state_ = false;
-  bool suspect_ = false;             // as StepMark's
-  bool moved_ = false;               // to another kind of accelerators since the batch was chosen
+  // It is from a checkpoint, {step, path, problems}, and rank 0 has not told that yet; else null.
+  nlohmann::json resumed_;
+  int copy_folder_ = -1;  // Session::folders(): where copies of the checkpoints go; -1: nowhere
+  bool suspect_ = false;  // as StepMark's
+  bool moved_ = false;    // to another kind of accelerators since the batch was chosen
   bool checkpointed_ = false;        // rank 0: the checkpoint of the end is on disk
   bool checkpoint_due_ = false;      // follow_up() starts one
   std::optional<Verdict> verdict_;   // that follow_up() obeys

@@ -43,6 +43,7 @@ std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& 
 json TrainingState::summary() const {
   return {{"precision", name_of(spec_.precision)},
           {"progress", to_json(progress)},
+          {"fresh_at", fresh_at},
           {"schedule", schedule_.state()},
           {"profile", batch_policy_.profiles().to_json()},
           {"atomic_limits", batch_policy_.profiles().limits_to_json()},
@@ -53,6 +54,7 @@ json TrainingState::summary() const {
 
 void TrainingState::restore(const json& summary) {
   progress = progress_from_json(summary.at("progress"));
+  fresh_at = summary.value("fresh_at", int64_t{0});
   schedule_.load_state(summary.at("schedule"));
   KindProfiles& profiles = batch_policy_.profiles();
   profiles.load(summary.at("profile"));

@@ -35,6 +35,8 @@ class TrainingState {
   void resume(const nlohmann::json& summary);
 
   Progress progress;
+  // When --fresh began this training: milliseconds since 1970. 0: nothing but its first start did.
+  int64_t fresh_at = 0;
 
  private:
   Program& program_;

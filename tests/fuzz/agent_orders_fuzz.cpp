@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 FuzzSeeds fuzz_seeds() {
   const std::string start = fuzz_frame(
-      R"({"type":"start","member":7,"slot":0,"invitation":{"run_id":"1","replicas":2,"atomic_limit":0,"fresh":false}})");
+      R"({"type":"start","member":7,"slot":0,"invitation":{"run_id":"1","replicas":2,"atomic_limit":0,"fresh_at":0}})");
   const std::string tell = fuzz_frame(
       R"({"type":"tell","member":7,"message":{"type":"stop","mode":"now","threads":4}})");
   const std::string kill = fuzz_frame(R"({"type":"kill","member":7})");

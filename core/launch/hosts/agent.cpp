@@ -10,6 +10,7 @@
 #include "core/base/poll.h"
 #include "core/base/signals.h"
 #include "core/formats/json.h"
+#include "core/job/checkpoint_summary.h"
 #include "core/launch/command/host_command.h"
 #include "core/launch/hosts/candidacy.h"
 #include "core/launch/hosts/host_replicas.h"
@@ -260,14 +261,22 @@ class Agent {
       abandon("the launcher has begun a new run");
       fail("waiting for the end of the replicas here");
     }
-    shares_ =
-        options_.check_folder && check_folder(json_get<std::string>(*answer, "owner", "joined"));
-    Json knows = {{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}};
+    const auto owner = json_get_or<std::string>(*answer, "owner", "joined", "");
+    shares_ = !owner.empty() && lock_owner(options_.run.checkpoint_dir) == owner;
+    if (!shares_ && options_.check_folder) tell_folder();
+    Json knows = this->knows();
     if (std::exchange(orphaned_, false)) {
       replicas_->tell_all(link);
       knows["roster"] = to_json(roster_);
     }
     link.post(knows);
+  }
+
+  Json knows() const {
+    return {{"type", "knows"},
+            {"number", roster_.number},
+            {"shares", shares_},
+            {"holds", newest_checkpoint_step(options_.run.checkpoint_dir)}};
   }
 
   // The replicas here cannot go on.
@@ -278,19 +287,16 @@ class Agent {
     kill_all();
   }
 
-  bool check_folder(const std::string& owner) {
-    const std::string& folder = options_.run.checkpoint_dir;
-    if (lock_owner(folder) == owner) return true;
-    if (std::exchange(told_folder_, true)) return false;
+  void tell_folder() {
+    if (std::exchange(told_folder_, true)) return;
     const char* advice =
         options_.command
             ? "What a replica saves in it on one host, those of others do not find when they "
               "restart: give all hosts a --checkpoint-dir on a file system that they share"
-            : "Should all replicas die at once, or the model be saved here, that goes wrong: give "
-              "all hosts --checkpoint-dir and --output on a file system that they share";
+            : "Two such hosts write each checkpoint, and any of them may save the model: give all "
+              "hosts an --output on a file system that they share";
     talk_(fmt::format("this host does not share the launcher's checkpoint folder ({} here). {}",
-                      folder, advice));
-    return false;
+                      options_.run.checkpoint_dir, advice));
   }
 
   void wait() {
@@ -379,7 +385,7 @@ class Agent {
     if (type == "roster") {
       roster_ = roster_from_json(message.at("roster"), "roster");
       if (options_.run.hosts->remember) options_.run.hosts->remember(roster_);
-      post({{"type", "knows"}, {"number", roster_.number}, {"shares", shares_}});
+      post(knows());
       return;
     }
     if (type == "beat") return;

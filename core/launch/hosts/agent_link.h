@@ -11,7 +11,8 @@
 //                                  (run_folder.h)
 //   roster    {roster}             the hosts of the run have changed (roster.h)
 //   refused   {reason, final}      it is not; final: nor will it ever be
-//   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh}}   start a replica
+//   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh_at}}  start a
+//   replica
 //                                  on that slot, counted from 0 on each host. Its welcome
 //                                  (protocol.h) is the agent's own but for the invitation. Of a
 //                                  command, host_command.h has the invitation and the messages
@@ -22,8 +23,9 @@
 //   join      {id, host, slots, terms, leads_at, address}   the first frame. id: of this agent
 //                                  among those of the run. leads_at, address: Roster::Host::port,
 //                                  and its address if not that from which it comes
-//   knows     {number, shares}     the newest roster that it has; whether it shares the launcher's
-//                                  checkpoint folder. With {roster} after `keeps`
+//   knows     {number, shares, holds}   the newest roster that it has; whether it shares the
+//                                  launcher's checkpoint folder; the step of the newest checkpoint
+//                                  in its own, -1: none. With {roster} after `keeps`
 //   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first
 //                                  `knows`: a replica that lives on since another launcher. What it
 //                                  has said follows

@@ -58,6 +58,7 @@ struct AgentServer::Agent {
   uint16_t leads_at = 0;  // Roster::Host::port
   bool shares = false;    // the checkpoint folder
   int64_t knows = 0;      // number of the newest roster that it has
+  int64_t holds = -1;     // step of the newest checkpoint there
   bool has_told = false;  // what it kept
   std::map<MemberId, std::shared_ptr<Worker>> workers;
 };
@@ -312,6 +313,7 @@ void AgentServer::on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::
 void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   agent.shares = json_get<bool>(message, "shares", "knows");
   agent.has_told = true;
+  agent.holds = message.value("holds", int64_t{-1});
   agent.knows = json_get<int64_t>(message, "number", "knows");
   if (!leads_ && message.contains("roster")) {
     Roster theirs = roster_from_json(message["roster"], "knows");
@@ -407,6 +409,11 @@ bool AgentServer::same_host(int slot, int other) const {
   return agent_of(slot) == agent_of(other);
 }
 
+int AgentServer::folder_of(int slot) const {
+  const auto agent = agent_of(slot);
+  return agent == nullptr || agent->shares ? 0 : 1 + agent->slots.front();
+}
+
 int AgentServer::hosts() const {
   return (options_.slots > 0 ? 1 : 0) +
          static_cast<int>(
@@ -457,6 +464,14 @@ int AgentServer::hosts_of_before() const {
   return static_cast<int>(std::ranges::count_if(agents_, [this](const auto& agent) {
     return agent->here() && agent->has_told && before_.find(agent->id) != nullptr;
   }));
+}
+
+int64_t AgentServer::newest_checkpoint() const {
+  int64_t newest = -1;
+  for (const auto& agent : agents_) {
+    if (agent->here()) newest = std::max(newest, agent->holds);
+  }
+  return newest;
 }
 
 void AgentServer::leave_to_others() {

@@ -49,6 +49,9 @@ class AgentServer {
   // Of a slot that the run has: the name of its host; and whether another one is there, too.
   std::string host_of(int slot) const;
   bool same_host(int slot, int other) const;
+  // A number for the checkpoint folder of that host; 0: it is the launcher's. Hosts that share only
+  // with each other have different numbers.
+  int folder_of(int slot) const;
   int hosts() const;  // that belong to the run now, this one included if replicas run on it
   struct Host {
     std::string name;
@@ -70,6 +73,8 @@ class AgentServer {
   // its hosts have told all that they kept. Until lead() they keep that roster.
   const Roster& before() const { return before_; }
   int hosts_of_before() const;
+  // The step of the newest checkpoint that these hosts have; -1: none.
+  int64_t newest_checkpoint() const;
   void lead() { leads_ = true; }
   // Closes all connections, without a word: the replicas there wait for another launcher.
   void leave_to_others();

@@ -30,6 +30,8 @@
 //              model and the last checkpoint, which may take long; false: no longer.
 //   passes     {samples}: from now on it computes so many samples at once. If the system kills it
 //              then for want of memory, half of them are the limit of all replicas.
+//   copied     {step, host, error}: from the replica that writes the checkpoints on another host
+//              than rank 0's as well: one is on disk there or, with an error other than "", not.
 //   hints      {hints: {...}}: what the job has measured, for its scheduler (core/job/hints.h);
 //              from rank 0, at most every few seconds.
 //   pace       {generation, steps, seconds, replicas: [{compute_s, samples, waited_s}]}: sums over
@@ -49,13 +51,16 @@
 //
 // launcher -> worker
 //   welcome    {protocol, member, run_id, secret (hex), settings}: first message. settings: {name,
-//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh, evaluate,
-//              replicas: how many the run is to have, atomic_limit: as in generation, threads,
-//              device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach it,
-//              plain_links: whether they exchange data unencrypted, reach: {interface, advertise,
-//              first_port, last_port}: how they reach it (Reach, core/net/addresses.h)}.
-//   generation {generation, immediate, members: [{member, endpoint, accelerator}], cause,
+//              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh_at,
+//              evaluate, replicas: how many the run is to have, atomic_limit: as in generation,
+//              threads, device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach
+//              it, plain_links: whether they exchange data unencrypted, reach: {interface,
+//              advertise, first_port, last_port}: how they reach it (Reach, core/net/addresses.h)}.
+//              fresh_at: checkpoints of trainings that began before count for none, in
+//              milliseconds since 1970; 0: all count.
+//   generation {generation, immediate, members: [{member, endpoint, accelerator, folder}], cause,
 //              threads, atomic_limit}: rank = position in members. accelerator: as in hello.
+//              folder: those with the same number share a checkpoint folder; 0 is the launcher's.
 //              atomic_limit: of the atomic batch, after the system has killed a replica because
 //              memory ran out; 0 = none. A worker that is not listed leaves: at the switch when
 //              planned, at once if immediate. threads: what each replica may use once it trains

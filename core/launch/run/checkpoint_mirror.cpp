@@ -19,6 +19,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/job/checkpoint_manifest.h"
+#include "core/job/checkpoint_summary.h"
 
 namespace adaptdl::launch {
 namespace {
@@ -30,17 +31,6 @@ constexpr int64_t kDefaultKept = 3;  // as the setting checkpoints_kept
 // A checkpoint that arrives has this name until it is whole: a temporary one to the replicas' store
 // (runtime/checkpoint), too, which removes it if this process is killed.
 constexpr const char* kArriving = ".partial-mirror";
-
-// The newest in the folder; -1: none.
-int64_t newest_step(const std::string& folder) {
-  int64_t newest = -1;
-  if (!is_directory(folder)) return newest;
-  for (const std::string& name : list_directory(folder)) {
-    if (!is_checkpoint_name(name)) continue;
-    newest = std::max(newest, try_parse<int64_t>(name.substr(5)).value_or(-1));
-  }
-  return newest;
-}
 
 uint64_t size_of(int fd, const std::string& what) {
   struct stat status {};
@@ -132,7 +122,7 @@ std::optional<int64_t> CheckpointMirror::restore(const std::function<void(std::s
   auto index = read_index();
   if (!index) return std::nullopt;
   index_ = *std::move(index);
-  const int64_t newest_here = newest_step(folder_);
+  const int64_t newest_here = newest_checkpoint_step(folder_);
   std::string problem;
   for (const MirroredCheckpoint& checkpoint : index_.checkpoints) {
     if (checkpoint.step <= newest_here) return std::nullopt;
@@ -308,7 +298,7 @@ void CheckpointMirror::send_all() {
 std::optional<CheckpointMirror::Opened> CheckpointMirror::open_newest() const {
   // The run may remove or replace the checkpoint meanwhile; then there is a newer one.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const int64_t step = newest_step(folder_);
+    const int64_t step = newest_checkpoint_step(folder_);
     if (step < 0) return std::nullopt;
     const std::string path = join_path(folder_, checkpoint_name(step));
     const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

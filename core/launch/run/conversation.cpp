@@ -42,6 +42,8 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     replica.saves = message.at("saving").get<bool>();
   } else if (type == "pace") {
     stragglers.pace(message);
+  } else if (type == "copied") {
+    on_copied(message);
   } else if (type == "hints") {
     on_hints(message);
   } else if (type == "leaving") {
@@ -94,6 +96,20 @@ void Conversation::on_unreachable(const nlohmann::json& message) {
   const std::string reason = bounded(message.at("reason").get<std::string>());
   links_.unreachable(reason);
   subjects_.failures.no_links(reason);
+}
+
+// Of each host once that it has the first one, and each failure that no other one precedes.
+void Conversation::on_copied(const nlohmann::json& message) {
+  const std::string host = bounded(message.at("host").get<std::string>());
+  const std::string error = bounded(message.at("error").get<std::string>());
+  if (!error.empty()) {
+    copying_hosts_.erase(host);
+    subjects_.report.talk(fmt::format("host {} writes no copy of the checkpoint: {}", host, error));
+  } else if (copying_hosts_.insert(host).second) {
+    subjects_.report.talk(fmt::format(
+        "host {} has a copy of the checkpoint of step {}, and gets one of each newer one", host,
+        message.at("step").get<int64_t>()));
+  }
 }
 
 void Conversation::on_hints(const nlohmann::json& message) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/job/hints.h"
@@ -55,6 +56,7 @@ class Conversation : public ReplicaListener {
   void on_bye(Replica& replica, const nlohmann::json& message);
   void on_fatal(Replica& replica, const nlohmann::json& message);
   void on_unreachable(const nlohmann::json& message);
+  void on_copied(const nlohmann::json& message);
   void on_hints(const nlohmann::json& message);
 
   const RunOptions& options_;
@@ -63,6 +65,7 @@ class Conversation : public ReplicaListener {
   std::optional<SchedulingHints> hints_;
   nlohmann::json summary_ = nlohmann::json::object();
   bool checkpointed_ = false;
+  std::set<std::string> copying_hosts_;  // by name: those that the user knows of
   // The newest exception in a step: which step, on which replica, and its words.
   int64_t failed_step_ = 0;
   MemberId failed_member_ = 0;

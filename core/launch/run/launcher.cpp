@@ -35,6 +35,11 @@ RendezvousOptions rendezvous_options(const RunOptions& options) {
   return result;
 }
 
+int64_t milliseconds_since_1970() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+}
+
 const char* state_name(const Member& member, bool spare) {
   static constexpr const char* kStates[] = {"starting", "ready", "active", "gone"};
   if (member.leaving) return "leaving";
@@ -61,6 +66,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       conversation_(options, {view_, stream_, hung_, stragglers_, failures_, end_, report, mirror}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
+  if (options.fresh) fresh_at_ = milliseconds_since_1970();
   view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
 }
@@ -177,9 +183,8 @@ void Launcher::carry_out(const Decision& decision) {
 }
 
 void Launcher::start_replicas(const Decision& decision) {
-  const Joining joining{.replicas = view_.target,
-                        .atomic_limit = failures_.atomic_limit(),
-                        .fresh = options_.fresh && !view_.formed};
+  const Joining joining{
+      .replicas = view_.target, .atomic_limit = failures_.atomic_limit(), .fresh_at = fresh_at_};
   for (int i = 0; i < decision.count; ++i) {
     const MemberId id = replicas_.new_id();
     const std::vector<int> slots = slots_of(decision.slots, i, options_.slots_per_replica);

@@ -91,6 +91,7 @@ class Launcher : private RunControl {
   size_t next_replicas_at_ = 0;
   TimePoint look_elsewhere_at_ = TimePoint::min();
   CutHosts cut_hosts_;
+  int64_t fresh_at_ = 0;          // Joining
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
 };

@@ -67,8 +67,11 @@ void ReplicaSet::announce(const Generation& generation, const std::vector<Member
   nlohmann::json members = nlohmann::json::array();
   for (const MemberId id : generation.members) {
     const Replica& replica = *find(id);
-    members.push_back(
-        {{"member", id}, {"endpoint", replica.endpoint}, {"accelerator", replica.accelerator}});
+    const bool elsewhere = agents_ && !replica.slots.empty();
+    members.push_back({{"member", id},
+                       {"endpoint", replica.endpoint},
+                       {"accelerator", replica.accelerator},
+                       {"folder", elsewhere ? agents_->folder_of(replica.slots.front()) : 0}});
   }
   const nlohmann::json message = {
       {"type", "generation"},

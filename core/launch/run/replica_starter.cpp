@@ -105,7 +105,7 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, const Joining& joining) cons
             {"set", options_.settings},
             {"checkpoint_dir", options_.checkpoint_dir},
             {"output_dir", options_.output_dir},
-            {"fresh", joining.fresh},
+            {"fresh_at", joining.fresh_at},
             {"evaluate", options_.evaluate},
             {"replicas", joining.replicas},
             {"atomic_limit", joining.atomic_limit},
@@ -124,14 +124,14 @@ nlohmann::json ReplicaStarter::invitation(const Joining& joining) const {
   return {{"run_id", run_id_},
           {"replicas", joining.replicas},
           {"atomic_limit", joining.atomic_limit},
-          {"fresh", joining.fresh}};
+          {"fresh_at", joining.fresh_at}};
 }
 
 std::pair<Child, Channel> ReplicaStarter::start_invited(MemberId id, int slot,
                                                         const nlohmann::json& invitation) {
   const Joining joining{.replicas = json_get<int>(invitation, "replicas", "start"),
                         .atomic_limit = json_get<int64_t>(invitation, "atomic_limit", "start"),
-                        .fresh = json_get<bool>(invitation, "fresh", "start")};
+                        .fresh_at = json_get<int64_t>(invitation, "fresh_at", "start")};
   nlohmann::json told = welcome(id, joining);
   const auto run_id = json_get<std::string>(invitation, "run_id", "start");
   told["run_id"] = run_id;

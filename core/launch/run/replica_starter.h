@@ -19,7 +19,7 @@ namespace adaptdl::launch {
 struct Joining {
   int replicas = 1;          // that the run is to have; >= 1
   int64_t atomic_limit = 0;  // Failures::atomic_limit()
-  bool fresh = false;        // a checkpoint that exists is not read
+  int64_t fresh_at = 0;      // when --fresh was said, in milliseconds since 1970; 0: it was not
 };
 
 class ReplicaStarter {

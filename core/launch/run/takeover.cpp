@@ -45,18 +45,23 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   const Roster& before = agents.before();
   const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
   const bool all = here == static_cast<int>(before.hosts.size());
-  const bool behind = fell_behind(), lacks = here < needed || behind;
+  const bool behind = fell_behind();
+  const bool stateless = !before.shared && view_.trained() == 0;
+  const bool lacks = here < needed || behind || (stateless && !all);
   const auto waited = Monotonic::now() - *since_;
   if (lacks && waited < kGatherPatience) return *since_ + kGatherPatience;
   if (here < needed) {
     leave(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
   }
   if (!all && waited < kGather) return *since_ + kGather;
-  if (!before.shared && view_.trained() == 0) leave("no replica with its state is left");
+  if (stateless && agents.newest_checkpoint() < 0) {
+    leave("no replica with its state is left, nor a checkpoint");
+  }
   since_.reset();
   agents.lead();
   stream_.lead();
-  report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on", here, before.size));
+  report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on{}", here, before.size,
+                           view_.trained() > 0 ? "" : ", from the newest checkpoint"));
   if (behind) {
     report_.talk(
         "hosts that are gone have trained without these; going on from the newest checkpoint");

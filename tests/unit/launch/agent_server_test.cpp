@@ -402,6 +402,24 @@ TEST_CASE("hosts that were told to stop do not go on without the launcher") {
   }
 }
 
+TEST_CASE("hosts that do not share the launcher's checkpoint folder have one each") {
+  Launcher launcher;
+  OtherSide first(launcher), second(launcher), third(launcher);
+  first.join(launcher, "1", 2, json::object(), 1000);
+  first.learn(launcher, false);
+  second.join(launcher, "2", 1, json::object(), 1000);
+  second.learn(launcher, true);
+  third.join(launcher, "3", 1, json::object(), 1000);
+  third.learn(launcher, false);
+  const AgentServer& agents = launcher.agents;
+  CHECK(launcher.until([&] { return agents.folder_of(3) == 0; }));
+  CHECK(agents.folder_of(0) == 0);
+  CHECK(agents.folder_of(1) != 0);
+  CHECK(agents.folder_of(1) == agents.folder_of(2));
+  CHECK(agents.folder_of(4) != 0);
+  CHECK(agents.folder_of(4) != agents.folder_of(1));
+}
+
 TEST_CASE("a launcher that takes over hears what the hosts have kept, until it leads") {
   const Roster before{
       .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "x", 1}, {"2", "y", 1}}};
@@ -419,10 +437,15 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   first.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
   CHECK(launcher.until([&] { return launcher.kept.size() == 1; }));
   CHECK(launcher.agents.hosts_of_before() == 0);  // it may keep more
-  first.channel.send(
-      {{"type", "knows"}, {"number", 5}, {"shares", false}, {"roster", to_json(newer)}});
+  first.channel.send({{"type", "knows"},
+                      {"number", 5},
+                      {"shares", false},
+                      {"holds", 12},
+                      {"roster", to_json(newer)}});
+  CHECK(launcher.agents.newest_checkpoint() == -1);
   CHECK(launcher.until([&] { return launcher.agents.hosts_of_before() == 1; }));
   CHECK(launcher.agents.before().number == 5);
+  CHECK(launcher.agents.newest_checkpoint() == 12);
   CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
   const Replica& replica = *launcher.kept.front();
   CHECK(replica.slots == std::vector<int>{1});
