@@ -55,6 +55,21 @@ def lose(site, runs, host):
     shutil.rmtree(site.folder.file(f"host-{host}"))
 
 
+def copying_host_lost(folder, draw):
+    """Another host gets a copy at once, not only when the next checkpoint is due."""
+    with Site(folder, 3, apart=True) as site:
+        runs = start(site, 3, "--set", "checkpoint_interval_s=1000")
+        wait_until(lambda: steps_on(site, 1), "a copy", tell=runs[0].story)
+        check(not steps_on(site, 2), "two copies")
+        for pid in (runs[1].process.pid, worker_of(runs[1])):
+            kill(pid)
+        lost = runs[0].last_step()
+        copied_since(site, runs[0], lost, 2)
+        check(steps_on(site, 0)[0] == steps_on(site, 2)[0], "not the same step")
+        end(runs[0])
+        check(runs[2].end() == 143, "a host of a stopped run")
+
+
 def states(site):
     socket = site.folder.file("runtime-0", "adaptdl", "runs", "slow.sock")
     return [member["state"] for member in ask(socket, request="status")["members"]]
@@ -180,4 +195,4 @@ def shared_once(folder, draw):
         check(runs[0].end() == 143 and runs[1].end() == 143, "hosts of a cancelled run")
 
 
-main(lost_with_its_folder, typed_again, fresh_on_all, shared_once)
+main(lost_with_its_folder, copying_host_lost, typed_again, fresh_on_all, shared_once)
