@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/jobs/job_reconciler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/clock.h"
@@ -21,6 +22,20 @@ constexpr double kLongestPause = 60;    // s
 constexpr std::chrono::seconds kRefusal{300};  // a job avoids a node that refused its pods
 constexpr size_t kLongestNote = 1024;          // bytes of an event's note
 constexpr const char* kReporter = "adaptdl.petuum.com/operator";
+
+// What the API server says of the operator, or of itself, is not the job's fault.
+Refusal refusal_of(const kube::ApiError& error) {
+  const std::string& message = error.status().message;
+  const auto says = [&](std::string_view words) { return message.find(words) != message.npos; };
+  // Neither quotas nor missing permissions have a reason of their own: both answer 403, as what
+  // checks pods does.
+  if (error.forbidden() && says("exceeded quota")) return Refusal::quota;
+  if (error.forbidden() && says("cannot create resource")) return Refusal::unreachable;
+  static constexpr std::array kNotOfThePod = {401, 408, 409, 429};
+  const int code = error.code();
+  const bool of_the_pod = code >= 400 && code < 500 && std::ranges::count(kNotOfThePod, code) == 0;
+  return of_the_pod ? Refusal::invalid : Refusal::unreachable;
+}
 
 }  // namespace
 
@@ -223,7 +238,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   for (const PodPlace& place : places) names.insert(pod_name(job, *status.group, place.rank));
   cache_.expect(id, names);
   std::string problem;
-  Refusal why = Refusal::invalid;
+  Refusal why = Refusal::unreachable;
   try {
     // Each time: an earlier operator may have died before it created them.
     create_if_missing(kube::kSecrets.in(job.job_namespace), make_secret(job, pods_.keys(job)));
@@ -237,7 +252,9 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     }
     for (const PodPlace& place : places) {
       const auto node = cache_.node(place.node);
+      why = Refusal::invalid;  // if it cannot be made
       const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);
+      why = Refusal::unreachable;
       client_.create(kube::kPods.in(job.job_namespace), pod);
       const std::lock_guard lock(mutex_);
       ++counts_.pods_made;
@@ -247,13 +264,9 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
     throw;  // nobody has refused them
   } catch (const kube::ApiError& error) {
     problem = error.what();
-    const int code = error.code();
-    if (code < 400 || code >= 500 || code == 429 || code == 409) why = Refusal::unreachable;
-    // The quota plugin has no reason of its own: it answers 403, as others do.
-    if (code == 403 && problem.find("exceeded quota") != std::string::npos) why = Refusal::quota;
-  } catch (const Error& error) {
+    why = refusal_of(error);
+  } catch (const Error& error) {  // no answer, or none of an API server: a proxy's, say
     problem = error.what();
-    if (dynamic_cast<const HttpError*>(&error) != nullptr) why = Refusal::unreachable;
   }
   cache_.forget_expected(id);
   const auto now = cache_.job(id);

@@ -192,6 +192,47 @@ TEST_CASE("controller: pods start also where no Service and no NetworkPolicy may
   CHECK(soon([&] { return lab.all(kube::kPods).size() == 2; }));
 }
 
+TEST_CASE("controller: only what is wrong with its pods counts as a job's failure") {
+  struct Answer {
+    HttpResponse response;
+    int failures;
+    const char* reason;
+  };
+  const auto status = [](int code, const char* reason, const char* message) {
+    return kube::status_response(code, reason, message);
+  };
+  const std::vector<Answer> answers = {
+      {status(422, "Invalid", "spec.containers: no"), 1, "Backoff"},
+      {status(403, "Forbidden", "pods \"a\" is forbidden: violates PodSecurity \"restricted\""), 1,
+       "Backoff"},
+      {status(403, "Forbidden", "pods \"a\" is forbidden: exceeded quota: small"), 0,
+       "QuotaExceeded"},
+      {status(403, "Forbidden",
+              "pods is forbidden: User \"system:serviceaccount:adaptdl:adaptdl\" cannot create "
+              "resource \"pods\" in API group \"\" in the namespace \"team-a\""),
+       0, "PodCreationError"},
+      {status(401, "Unauthorized", "Unauthorized"), 0, "PodCreationError"},
+      {status(408, "Timeout", "the request did not complete in time"), 0, "PodCreationError"},
+      {status(409, "AlreadyExists", "pods \"a\" already exists"), 0, "PodCreationError"},
+      {status(500, "InternalError", "etcd"), 0, "PodCreationError"},
+      {{200, {{"Content-Type", "text/html"}}, "<html>log in</html>"}, 0, "PodCreationError"}};
+  for (const Answer& answer : answers) {
+    CAPTURE(answer.response.body);
+    Lab lab;
+    lab.put_job(kStarting);
+    lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+      const bool makes_pod = request.method == "POST" && request.path.ends_with("/pods");
+      return makes_pod ? std::optional(answer.response) : std::nullopt;
+    });
+    Leader leader(lab.api, "key");
+    leader.start();
+    CHECK(soon([&] { return lab.status().value("reason", "") == answer.reason; }));
+    leader.stop();
+    CHECK(lab.status().value("failures", 0) == answer.failures);
+    CHECK(lab.all(kube::kPods).empty());
+  }
+}
+
 TEST_CASE("controller: a token of another key, or of another job of the name, is not taken") {
   Lab lab;
   std::string problem, key = "key";
