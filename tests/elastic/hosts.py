@@ -53,6 +53,7 @@ def comes_and_goes(folder, draw):
         check(again.end() == 0, "the agent of a finished run")
         run.check_steps(last=1200)
         check(not run.of("resume"), "went back to a checkpoint")
+        check("copy of the checkpoint" not in run.said(), "checkpoints in a shared folder twice")
         check(os.path.exists(os.path.join(hosts.shared, "model.pt")), "no model was saved")
 
 
