@@ -41,7 +41,7 @@ struct Saved {
   std::mutex mutex;
   std::vector<json> events;
   std::string directory = folder.file("checkpoints");
-  Checkpointer checkpointer{directory, 2, 600, [this](const json& event) {
+  Checkpointer checkpointer{directory, 2, 600, [this](const json& event, Checkpointer::Kind) {
                               const std::lock_guard lock(mutex);
                               events.push_back(event);
                             }};
@@ -52,7 +52,7 @@ struct Saved {
     return events.back();
   }
   LoadedCheckpoint newest() {
-    auto loaded = checkpointer.latest(nullptr);
+    auto loaded = checkpointer.store()->latest();
     REQUIRE(loaded);
     return std::move(*loaded);
   }
@@ -121,12 +121,13 @@ TEST_CASE("a checkpoint that cannot be written is told, and the one before stays
 }
 
 TEST_CASE("without a folder nothing is due, written or found") {
-  Checkpointer none("", 2, 600, [](const json&) { FAIL("nothing was written"); });
+  Checkpointer none("", 2, 600,
+                    [](const json&, Checkpointer::Kind) { FAIL("nothing was written"); });
   none.begun();
   none.hurry();
   CHECK(!none.due(1));
   CHECK(!none.write(at_step(1), {{"weight", at::ones({3})}}));
-  CHECK(!none.latest(nullptr));
+  CHECK(!none.store());
 }
 
 TEST_CASE("a checkpoint is due after a while, at once in a hurry, and never beside another") {
