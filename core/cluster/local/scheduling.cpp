@@ -43,8 +43,13 @@ TimePoint Scheduling::due() const {
 
 void Scheduling::round_if_due() {
   if (cluster_.now_s() < allocator_->due()) return;
-  const AllocatorRound round = allocator_->round();
-  for (const std::string& problem : round.problems) log_warning("{}", problem);
+  try {
+    const AllocatorRound round = allocator_->round();
+    for (const std::string& problem : round.problems) log_warning("{}", problem);
+  } catch (const std::exception& error) {  // the next service would meet the same jobs
+    log_error("the round failed: {}; allocations stay, and the next round tries again",
+              error.what());
+  }
 }
 
 }  // namespace adaptdl::local

@@ -34,7 +34,7 @@ class Scheduling {
 
   void changed();         // jobs came, went, or can use more replicas
   TimePoint due() const;  // time of the next round, if there are jobs to schedule
-  void round_if_due();
+  void round_if_due();    // one that fails is logged, and changes nothing
 
  private:
   Cluster& cluster_;
