@@ -33,6 +33,8 @@ constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
 constexpr std::chrono::milliseconds kAnswerPatience{2000}, kShortAnswer{500};
 constexpr std::chrono::seconds kEndPatience{10};
 constexpr Seconds kToNotice{3};  // a launcher that has been silent for too long
+// Of a host that ends where it cannot go on: with replicas that wait, and without.
+constexpr Seconds kOrphansPatience{120}, kLostPatience{20};
 
 // The launcher does not take this host; `final`: nor will it ever.
 struct Refused : Error {
@@ -81,7 +83,7 @@ class Agent {
         candidacy_.wait_for_launcher(Monotonic::now() + kEndPatience);
         return *exit_;
       }
-      if (replicas_->empty() && leaving_ != 0) return 128 + leaving_;
+      if (replicas_->empty() && leaving_ != 0 && !still_leads()) return 128 + leaving_;
       wait();
     }
   }
@@ -89,7 +91,7 @@ class Agent {
  private:
   // Whether this host is to look for a launcher.
   bool seeks() const {
-    return !link_ && (replicas_->empty() || orphaned_) && leaving_ == 0 && !exit_;
+    return !link_ && !exit_ && (orphaned_ || (replicas_->empty() && leaving_ == 0));
   }
 
   void find_launcher() {
@@ -117,9 +119,12 @@ class Agent {
 
   void give_up_in_time(const Error& error) {
     if (!unreached_since_) unreached_since_ = Monotonic::now();
-    if (!options_.patience || seconds_since(*unreached_since_) < options_.patience->count()) return;
+    const bool ends = options_.lost_exit && was_in_run_;
+    const auto patience =
+        ends ? std::optional(orphaned_ ? kOrphansPatience : kLostPatience) : options_.patience;
+    if (!patience || seconds_since(*unreached_since_) < patience->count()) return;
     talk_(fmt::format("gives up: {}", error.what()));
-    exit_ = static_cast<int>(ExitCode::error);
+    exit_ = ends ? *options_.lost_exit : static_cast<int>(ExitCode::error);
     kill_all();
   }
 
@@ -207,6 +212,7 @@ class Agent {
     join(*link, deadline);
     link_ = std::move(link);
     leader_ = address;
+    was_in_run_ = true;
     told_at_.reset();
     failing_since_.reset();
     unreached_since_.reset();
@@ -309,7 +315,7 @@ class Agent {
     } else if (seeks()) {
       until = std::min(until, retry_at_);
     }
-    if (leaving_ != 0) until = std::min(until, kill_at_);
+    if (leaving_ != 0) until = std::min({until, kill_at_, leads_until_});
     candidacy_.add_wait(place(), waits);
     until = std::min(until, candidacy_.deadline());
     replicas_->add_waits(waits);
@@ -321,6 +327,7 @@ class Agent {
       if (number == SIGCHLD) {
         child_signal_ = true;
       } else if (leaving_ != 0) {
+        leads_until_ = Monotonic::now();
         kill_all();
       } else {
         leave(number);
@@ -343,8 +350,15 @@ class Agent {
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
     if (!replicas_->empty()) talk_("this host was told to stop; its replicas leave the run");
+    if (options_.run.hosts->hands_over && candidacy_.stop()) leads_until_ = kill_at_;
+    if (orphaned_) return;          // the next launcher is told
     if (!link_) return kill_all();  // nobody could tell them how
     post({{"type", "leaving"}});
+  }
+
+  // Whether the launcher beside this agent has not left the run to another host yet.
+  bool still_leads() const {
+    return options_.run.hosts->hands_over && candidacy_.leads() && Monotonic::now() < leads_until_;
   }
 
   void kill_all() {
@@ -365,9 +379,10 @@ class Agent {
     }
     link_.reset();
     retry_at_ = Monotonic::now();
-    if (leaving_ != 0) return kill_all();
-    orphaned_ = may_go_on(roster_, options_.id);
+    orphaned_ =
+        may_go_on(roster_, options_.id) && (roster_.shared || !options_.run.hosts->folder_decides);
     orphaned_at_ = Monotonic::now();
+    if (leaving_ != 0 && !orphaned_) return kill_all();
     if (orphaned_) {
       talk_("lost the connection to the launcher; the replicas here wait for another one");
     } else {
@@ -386,6 +401,7 @@ class Agent {
       roster_ = roster_from_json(message.at("roster"), "roster");
       if (options_.run.hosts->remember) options_.run.hosts->remember(roster_);
       post(knows());
+      if (leaving_ != 0) post({{"type", "leaving"}});  // the last launcher was told
       return;
     }
     if (type == "beat") return;
@@ -418,7 +434,8 @@ class Agent {
   Roster roster_;           // of the newest launcher
   bool shares_ = false;     // its checkpoint folder
   bool told_folder_ = false;
-  bool orphaned_ = false;  // the launcher is lost, and the replicas here wait for another one
+  bool was_in_run_ = false;  // a launcher has taken this host
+  bool orphaned_ = false;    // the launcher is lost, and the replicas here wait for another one
   TimePoint orphaned_at_;
   const std::unique_ptr<HostReplicas> replicas_;
   Candidacy candidacy_;
@@ -426,7 +443,8 @@ class Agent {
   std::optional<TimePoint> unreached_since_;          // no launcher answers
   TimePoint retry_at_, beat_at_;
   TimePoint kill_at_ = TimePoint::max();
-  int leaving_ = 0;  // the signal's number
+  TimePoint leads_until_ = TimePoint::min();  // who is leaving, should it lead others
+  int leaving_ = 0;                           // the signal's number
   std::optional<int> exit_;
   bool child_signal_ = false;
 };

@@ -52,6 +52,9 @@ struct AgentOptions {
   std::function<LauncherAddress()> find_launcher;
   // Gives up (1) after so long without a launcher; nothing: never, somebody may start it again.
   std::optional<Seconds> patience;
+  // Once this host was in the run, it ends with this code if its replicas cannot go on and no
+  // launcher takes it again; nothing: it looks for one.
+  std::optional<int> lost_exit;
   // Where a launcher on this host would listen, should it have to lead, and what starts it in place
   // of the one that `roster` is of. None: this host never leads.
   std::shared_ptr<Fd> listener;

@@ -70,6 +70,13 @@ struct HostsOptions {
   std::function<void()> announce;
   // Called with the hosts whenever they change; where they share a folder, once all know of it.
   std::function<void(const Roster&)> remember;
+  // Only hosts that share the checkpoint folder go on without their launcher: its lock decides.
+  // Else also those that share nothing do, if they are a majority (roster.h); a launcher that has
+  // lost so many hosts at once then waits for somebody who knows whether they are down.
+  bool folder_decides = false;
+  // A launcher that is told to stop (SIGTERM) leaves the run to hosts that share the checkpoint
+  // folder and are not told; else the run ends. The agent beside a launcher passes the signal on.
+  bool hands_over = false;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
   // those that it takes at once. One that has begun goes on with fewer.
   int least = 1;

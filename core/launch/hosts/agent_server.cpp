@@ -330,7 +330,7 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   if (all_know && may_train()) {
     settled_ = roster_;
     left_.clear();
-    guarded_ = !roster_.shared && roster_.any_may_lead();
+    guarded_ = !roster_.shared && roster_.any_may_lead() && !options_.folder_decides;
   }
 }
 
@@ -458,6 +458,12 @@ bool AgentServer::led_elsewhere() {
     if (!here && host.port != 0) lost.push_back({host.address, host.port});
   }
   return !lost.empty() && ask_host(lost[asked_++ % lost.size()], key_) == Answer::leads;
+}
+
+bool AgentServer::others_may_lead() const {
+  return roster_.shared && std::ranges::any_of(agents_, [](const auto& agent) {
+           return agent->here() && agent->leads_at != 0;
+         });
 }
 
 int AgentServer::hosts_of_before() const {

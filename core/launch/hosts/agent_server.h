@@ -69,6 +69,9 @@ class AgentServer {
   // They may from now on, whatever the lost ones do.
   void give_up_lost() { settled_ = {.size = 0}; }
 
+  // Whether a host that is to stay could lead in place of this one, by the folder that all share.
+  bool others_may_lead() const;
+
   // Taking over: the newest roster that a host here has had from the last launcher, and how many of
   // its hosts have told all that they kept. Until lead() they keep that roster.
   const Roster& before() const { return before_; }

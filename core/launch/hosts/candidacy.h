@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <poll.h>
+#include <signal.h>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -32,7 +33,8 @@ class Candidacy {
   // nothing listens here; with `nobody_else` only if that one has never led. Throws Error.
   bool lead(const Roster& roster, bool nobody_else = false);
   bool leads() const { return launcher_.running(); }
-  void has_led() { has_led_ = true; }  // the launcher that this host has started
+  void has_led() { has_led_ = true; }                     // the launcher that this host has started
+  bool stop() { return launcher_.send_signal(SIGTERM); }  // false: there is none
   void wait_for_launcher(TimePoint deadline) { launcher_.wait_until(deadline); }
   // Call from time to time, and at deadline(): notices that the launcher has ended.
   void look();

@@ -55,6 +55,9 @@ class Launcher : private RunControl {
   AgentServer::Events host_events();
   bool waits_for_hosts();
   bool lacks_hosts();
+  bool may_hand_over();
+  void begin_to_hand_over();
+  void hand_over_if_due();
   void part_cut_hosts();
 
   // Requests.
@@ -90,6 +93,8 @@ class Launcher : private RunControl {
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
   TimePoint look_elsewhere_at_ = TimePoint::min();
+  std::optional<TimePoint> leaves_since_;  // this host was told to stop, and others go on
+  bool handed_over_ = false;
   CutHosts cut_hosts_;
   int64_t fresh_at_ = 0;          // Joining
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it

@@ -51,11 +51,11 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   const auto waited = Monotonic::now() - *since_;
   if (lacks && waited < kGatherPatience) return *since_ + kGatherPatience;
   if (here < needed) {
-    leave(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
+    give_up(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
   }
   if (!all && waited < kGather) return *since_ + kGather;
   if (stateless && agents.newest_checkpoint() < 0) {
-    leave("no replica with its state is left, nor a checkpoint");
+    give_up("no replica with its state is left, nor a checkpoint");
   }
   since_.reset();
   agents.lead();
@@ -89,7 +89,7 @@ void Takeover::drop_replicas(bool all) {
   }
 }
 
-void Takeover::leave(const std::string& why) {
+void Takeover::give_up(const std::string& why) {
   replicas_.agents().leave_to_others();
   fail("cannot lead the run: {}", why);
 }

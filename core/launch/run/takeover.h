@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 
 #include "core/base/clock.h"
 #include "core/launch/io/run_report.h"
@@ -32,10 +33,12 @@ class Takeover {
   // follow: perhaps another one leads, or the last launcher lives.
   std::optional<TimePoint> wait_for_hosts();
 
+  // Leaves the hosts to another launcher. Throws Error.
+  [[noreturn]] void give_up(const std::string& why);
+
  private:
   bool fell_behind() const;
   void drop_replicas(bool all);
-  [[noreturn]] void leave(const std::string& why);
 
   const RunOptions& options_;
   View& view_;

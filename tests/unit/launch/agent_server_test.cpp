@@ -21,6 +21,7 @@ struct Launcher {
   Seconds kill_patience = HostsOptions{}.kill_patience;
   std::vector<std::string> events = {};
   int own_slots = 1, most = kMostHosts;
+  bool folder_decides = false;
   std::map<std::string, std::string> terms = {};
   std::optional<Roster> before = {};  // this launcher takes over
   std::vector<std::unique_ptr<Replica>> kept = {};
@@ -30,6 +31,7 @@ struct Launcher {
        .slots = own_slots,
        .terms = terms,
        .remember = [this](const Roster& roster) { remembered.push_back(roster); },
+       .folder_decides = folder_decides,
        .most = most,
        .kill_patience = kill_patience},
       "run",
@@ -350,6 +352,27 @@ TEST_CASE("hosts that are lost at once may go on without the launcher, which the
   CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
   CHECK_FALSE(launcher.agents.may_train());
   launcher.agents.give_up_lost();
+  CHECK(launcher.agents.may_train());
+}
+
+TEST_CASE("hosts that go on by a shared folder alone keep no launcher from training") {
+  Launcher launcher{.folder_decides = true};
+  auto agent = std::make_unique<OtherSide>(launcher);
+  CHECK(agent->join(launcher, "1", 1, json::object(), 1000)["run_id"] == "r");
+  CHECK_FALSE(agent->learn(launcher, true).shared);  // it has not said so yet
+  CHECK_FALSE(launcher.agents.others_may_lead());
+  CHECK(agent->learn(launcher, true).shared);
+  CHECK(launcher.agents.others_may_lead());
+  OtherSide apart(launcher);
+  CHECK(apart.join(launcher, "2", 1, json::object(), 1000)["run_id"] == "r");
+  CHECK_FALSE(agent->learn(launcher, true).shared);
+  CHECK_FALSE(apart.learn(launcher, false).shared);
+  agent->be_heard(launcher, 1);
+  apart.be_heard(launcher, 2);
+  CHECK_FALSE(launcher.agents.others_may_lead());
+  agent.reset();
+  apart.channel.send({{"type", "leaving"}});
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
   CHECK(launcher.agents.may_train());
 }
 
