@@ -65,8 +65,9 @@ struct Poll {
 
 // What a request asks for.
 struct Target {
-  enum class Kind { health, discover, hints } kind = Kind::health;
-  Poll poll;  // without a group unless `discover`, without a job if `health`
+  enum class Kind { health, discover, hints, leads } kind = Kind::health;
+  Poll poll;     // without a group if `hints`, without a job if `health`
+  int rank = 0;  // of `leads`
 };
 
 HttpResponse empty_response(int status) {
@@ -119,10 +120,20 @@ std::variant<Target, HttpResponse> target_of(const HttpServerRequest& request) {
   } else if (what == "hints" && words.size() == 3) {
     if (request.method != "PUT") return refuse_method("PUT");
     target.kind = Target::Kind::hints;
+  } else if (what == "leads" && words.size() == 5) {
+    if (request.method != "PUT") return refuse_method("PUT");
+    const auto group = try_parse<int64_t>(words[3]);
+    const auto rank = try_parse<int>(words[4]);
+    if (!group || !rank || *rank < 0) {
+      return text_response(400, "The generation and the rank must be integers.");
+    }
+    target.kind = Target::Kind::leads;
+    target.poll.group = *group;
+    target.rank = *rank;
   } else {
     return text_response(404,
-                         "Not found. The paths are /healthz, /discover/NAMESPACE/NAME/GROUP and "
-                         "/hints/NAMESPACE/NAME.");
+                         "Not found. The paths are /healthz, /discover/NAMESPACE/NAME/GROUP, "
+                         "/hints/NAMESPACE/NAME and /leads/NAMESPACE/NAME/GROUP/RANK.");
   }
   caller.job_namespace = words[1];
   caller.name = words[2];
@@ -156,8 +167,9 @@ struct Supervisor::Impl {
   void handle(const HttpServerRequest& request, const HttpReply& reply);
   void discover(const HttpServerRequest& request, const Poll& poll, const HttpReply& reply);
   void refuse_to_hold(const Caller& caller, const std::string& client, const HttpReply& reply);
-  std::optional<HttpResponse> refuse_hints(const Caller& caller);
+  std::optional<HttpResponse> refuse_news(const Caller& caller);
   void take_hints(const std::string& body, const Caller& caller, const HttpReply& reply);
+  void take_leader(const Target& target, const HttpReply& reply);
   void apply_hints(const SentHints& sent);
   void apply_kept_hints();
   Look look(const Poll& poll);
@@ -187,7 +199,7 @@ std::optional<HttpResponse> Supervisor::Impl::admit(const HttpServerRequest& hea
   if (auto* refusal = std::get_if<HttpResponse>(&target)) return std::move(*refusal);
   const auto& found = std::get<Target>(target);
   if (found.kind != Target::Kind::hints) return text_response(400, "Only hints have a body.");
-  return refuse_hints(found.poll.caller);
+  return refuse_news(found.poll.caller);
 }
 
 void Supervisor::Impl::handle(const HttpServerRequest& request, const HttpReply& reply) {
@@ -201,6 +213,8 @@ void Supervisor::Impl::handle(const HttpServerRequest& request, const HttpReply&
       return discover(request, found.poll, reply);
     case Target::Kind::hints:
       return take_hints(request.body, found.poll.caller, reply);
+    case Target::Kind::leads:
+      return take_leader(found, reply);
   }
 }
 
@@ -278,8 +292,8 @@ void Supervisor::Impl::look_at_all() {
   }
 }
 
-// The answer to a caller that may not send hints; empty if it may.
-std::optional<HttpResponse> Supervisor::Impl::refuse_hints(const Caller& caller) {
+// The answer to a caller that may not tell of this job; empty if it may.
+std::optional<HttpResponse> Supervisor::Impl::refuse_news(const Caller& caller) {
   const auto job = jobs.find(caller.job_namespace, caller.name);
   if (!job) return text_response(404, fmt::format("Job {} not found.", caller.job()));
   return refuse_caller(*job, caller);
@@ -287,7 +301,7 @@ std::optional<HttpResponse> Supervisor::Impl::refuse_hints(const Caller& caller)
 
 void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
                                   const HttpReply& reply) {
-  if (auto refusal = refuse_hints(caller)) return reply.send(std::move(*refusal));
+  if (auto refusal = refuse_news(caller)) return reply.send(std::move(*refusal));
   SchedulingHints hints;
   try {
     std::vector<std::string> ignored;
@@ -304,11 +318,22 @@ void Supervisor::Impl::take_hints(const std::string& body, const Caller& caller,
   server.post_after(kHintInterval, [this] { apply_kept_hints(); });
 }
 
+void Supervisor::Impl::take_leader(const Target& target, const HttpReply& reply) {
+  const Caller& caller = target.poll.caller;
+  if (auto refusal = refuse_news(caller)) return reply.send(std::move(*refusal));
+  reply.send(empty_response(200));
+  try {
+    jobs.leads(caller.job_namespace, caller.name, target.poll.group, target.rank);
+  } catch (const Error& error) {
+    log_warning("lost what leads {}: {}", caller.job(), error.what());
+  }
+}
+
 void Supervisor::Impl::apply_hints(const SentHints& sent) {
   const Caller caller{sent.job_namespace, sent.name, sent.token};
   try {
     // The job that sent them may be gone, and another one have its name.
-    if (!refuse_hints(caller)) jobs.hints(sent.job_namespace, sent.name, sent.hints);
+    if (!refuse_news(caller)) jobs.hints(sent.job_namespace, sent.name, sent.hints);
   } catch (const std::exception& error) {
     log_warning("lost the hints of {}: {}", caller.job(), error.what());
   }

@@ -15,6 +15,9 @@
 //       hints. 404 for an unknown job: the client only warns, so the job is not affected, and its
 //       log shows that its hints are not used. Hints that come too fast are limited by
 //       hint_limiter.h: 200, too. 413 for more than kMaxHintsBytes.
+//   PUT [/j/TOKEN]/leads/NAMESPACE/NAME/GROUP/RANK
+//       Of that generation, the replica of that rank leads now, since the one that led is lost;
+//       200, 400 or 404. Without a body. A leader tells it again from time to time.
 // Requests for a job with a token need that token: 401 without a token, 403 with another. It is
 // checked before a request is held, and before its body is read.
 //
@@ -60,6 +63,10 @@ class SupervisorBackend {
   // AdaptDL keeps to_json(hints) as status.train.
   virtual void hints(const std::string& job_namespace, const std::string& name,
                      const SchedulingHints& hints) = 0;
+
+  // Called with what a replica of a job that find() has found tells; rank >= 0.
+  virtual void leads(const std::string& /*job_namespace*/, const std::string& /*name*/,
+                     int64_t /*group*/, int /*rank*/) {}
 };
 
 class Supervisor {

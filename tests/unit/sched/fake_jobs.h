@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/sched/supervisor.h"
@@ -16,6 +17,7 @@ class FakeJobs : public SupervisorBackend {
     std::optional<std::string> token;
     std::map<int64_t, std::vector<std::string>> addresses;  // by generation
     std::vector<SchedulingHints> hints;
+    std::vector<std::pair<int64_t, int>> leads;  // generation, rank
   };
 
   // Calls `action` with all jobs, by "namespace/name", and the lock held.
@@ -56,6 +58,11 @@ class FakeJobs : public SupervisorBackend {
              const SchedulingHints& hints) override {
     const std::lock_guard lock(mutex_);
     jobs_.at(job_namespace + "/" + name).hints.push_back(hints);
+  }
+  void leads(const std::string& job_namespace, const std::string& name, int64_t group,
+             int rank) override {
+    const std::lock_guard lock(mutex_);
+    jobs_.at(job_namespace + "/" + name).leads.emplace_back(group, rank);
   }
 
  private:

@@ -177,6 +177,24 @@ TEST_CASE("a job with a token is served only under it") {
   CHECK(none.receive()->status == 401);
 }
 
+TEST_CASE("a replica tells that it leads") {
+  World world;
+  world.put("a/b", 3, {"10.0.0.5"}, "secret");
+  CHECK(world.status("PUT", "/j/secret/leads/a/b/3/2") == 200);
+  CHECK(world.status("GET", "/healthz") == 200);  // it answers before it tells
+  CHECK(world.jobs.with([](auto& all) { return all["a/b"].leads; }) ==
+        std::vector<std::pair<int64_t, int>>{{3, 2}});
+  for (const char* wrong : {"3/-1", "3/x", "x/2", "3/99999999999"}) {
+    CHECK(world.status("PUT", std::string("/j/secret/leads/a/b/") + wrong) == 400);
+  }
+  CHECK(world.status("GET", "/j/secret/leads/a/b/3/2") == 405);
+  CHECK(world.status("PUT", "/j/secret/leads/a/b/3") == 404);
+  CHECK(world.status("PUT", "/j/secret/leads/a/none/3/2") == 404);
+  CHECK(world.status("PUT", "/j/other/leads/a/b/3/2") == 403);
+  CHECK(world.status("PUT", "/j/secret/leads/a/b/3/2", "{}") == 400);
+  CHECK(world.jobs.with([](auto& all) { return all["a/b"].leads; }).size() == 1);
+}
+
 TEST_CASE("hints arrive whole, and nonsense is a 400") {
   World world;
   world.put("a/b", 0, {"10.0.0.1"});
