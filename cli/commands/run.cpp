@@ -66,8 +66,13 @@ int run_run(const Arguments& arguments) {
     }
     kubernetes::set_pod_options(
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
-    if (pod->rank != 0) return kubernetes::run_pod_agent(*pod, options, talk_to);
+    auto lost = launch::take_succession();
+    if (pod->rank != 0 && !lost) return kubernetes::run_pod_agent(*pod, options, talk_to);
     hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
+    if (lost) {
+      kubernetes::set_successor_options(std::move(*lost), options);
+      options.hosts->announce = [hints] { hints->lead(); };
+    }
     if (!arguments.given("tensorboard")) charts_folder = kubernetes::pod_tensorboard_folder();
     options.on_hints = [&](const Json& newest) { hints->post(newest); };
   } else {

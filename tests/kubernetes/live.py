@@ -5,8 +5,11 @@ ADAPTDL_TEST_REGISTRY.
 """
 
 import base64
+import contextlib
+import json
 import os
 import re
+import signal
 import sys
 import time
 
@@ -109,6 +112,149 @@ def trains(trainer):
     world.wait_phase(name, "Failed")
 
 
+def processes_of(world, name, rank):
+    """The processes of a pod's adaptdl: the first is the pod's own, then the launcher it started."""
+    wanted = {f"ADAPTDL_JOB_ID={world.space}/{name}", f"ADAPTDL_REPLICA_RANK={rank}"}
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/exe").endswith("/adaptdl"):
+                with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
+                    variables = set(file.read().split("\0"))
+                if wanted <= variables:
+                    found.append(("ADAPTDL_SUCCEEDS=1" in variables, int(pid)))
+    return [pid for _, pid in sorted(found)]
+
+
+def submit_telling(trainer, *words):
+    """A job whose launcher prints its events, which it does not by default."""
+    world, user = trainer.world, trainer.user
+    name = trainer.submit(*words)
+    container, = world.api.get(world.jobs(name))["spec"]["template"]["spec"]["containers"]
+    container["args"] += ["-o", "json"]
+    change = {"spec": {"suspend": True, "template": {"spec": {"containers": [container]}}}}
+    status, answer = world.api.request("PATCH", world.jobs(name), change,
+                                       "application/merge-patch+json")
+    check(status == 200, "its arguments are changed", answer)
+    world.wait_status(name, lambda status: status.get("reason") == "Suspended", "it is suspended")
+    user.run("resume", name)
+    return name
+
+
+def told_by(world, pod, kind):
+    """The events of that kind in a pod's log."""
+    found = []
+    for line in str(world.log(pod)).splitlines():
+        with contextlib.suppress(ValueError):  # the last one may be cut
+            event = json.loads(line)
+            if isinstance(event, dict) and event.get("event") == kind:
+                found.append(event)
+    return found
+
+
+def steps_of(world, pod):
+    return [event["step"] for event in told_by(world, pod, "step")]
+
+
+def lose_launcher(trainer, name, leads, lose):
+    """Another pod leads after lose(), and the same replicas go on, which a new pod joins. Returns
+    its rank, and the steps that both have told."""
+    world = trainer.world
+    count = world.status(name)["replicas"]
+    last = trainer.pod_of(name, leads)
+    trained = len(steps_of(world, last))
+    wait_until(lambda: len(steps_of(world, last)) > trained + 5, "it trains", 60)
+    others = {pod for pod, phase in world.pods(name).items() if phase == "Running"} - {last}
+    seen = []  # the log may go with the pod
+    begun = time.monotonic()
+    lose()
+    wait_until(lambda: seen.append(steps_of(world, last)) or
+               world.status(name).get("launchers", [0])[-1] != leads, "another pod leads", 60)
+    leads = world.status(name)["launchers"][-1]
+    told = trainer.pod_of(name, leads)
+    wait_until(lambda: steps_of(world, told), "training goes on", 60)
+    print(f"replica {leads} leads: {time.monotonic() - begun:.1f} s to the next step", flush=True)
+    before, after = max(seen, key=len), steps_of(world, told)
+    check(before[-1] < after[0] and after == list(range(after[0], after[0] + len(after))),
+          "no step is repeated or lost", (before[-3:], after[:3]))
+    check(not told_by(world, told, "resume"), "a checkpoint was read")
+    trainer.wait_replicas(name, count)
+    wait_until(lambda: told_by(world, told, "generation")[-1]["to"] == count, "a new pod joins", 60)
+    check(others <= set(world.pods(name)), "the others' pods stay", world.pods(name))
+    return leads, before, after
+
+
+def kill_pod(world, name, rank):
+    os.kill(processes_of(world, name, rank)[0], signal.SIGKILL)
+
+
+def launcher_dies(trainer):
+    """The pod that leads is killed, twice: each time another one leads, the same replicas go on, and
+    a new pod joins them. So it is in the middle of a rescale. The job succeeds."""
+    world, user = trainer.world, trainer.user
+    trainer.prepare()
+    name = submit_telling(trainer, "--replicas", "3", "--set", "epochs=1000000", "--set",
+                          "max_time=150s")
+    trainer.wait_replicas(name, 3)
+    wait_until(lambda: steps_of(world, trainer.pod_of(name, 0)), "it trains", 120)
+    group, leads = world.status(name)["group"], 0
+    for _ in range(2):
+        leads, before, after = lose_launcher(trainer, name, leads,
+                                             lambda rank=leads: kill_pod(world, name, rank))
+        # What the killed process has not printed yet is lost with it.
+        check(after[0] - before[-1] < 10, "steps are missing", (before[-3:], after[:3]))
+    user.run("scale", name, "2")
+    kill_pod(world, name, leads)
+    world.wait_status(name, lambda status: status["launchers"][-1] != leads, "another pod leads")
+    trainer.wait_replicas(name, 2)
+    status = world.wait_phase(name, "Succeeded", 240)
+    check(status["group"] == group and status.get("failures", 0) == 0, "nothing began anew", status)
+    said = user.run("logs", name)
+    check("has joined with 1 slot" in said and said.count("leads the run now") == 3 and
+          '"event":"end"' in said, "what its logs tell", said[-3000:])
+    kinds = [kind for kind, _ in world.events()]
+    check(kinds.count("LauncherReplaced") == 3, "its events", kinds)
+
+
+def launcher_leaves(trainer):
+    """The launcher's pod is deleted as a drain of its node does: its replica leaves, another pod
+    leads, and hardly a step is missing. Then the pod that leads is killed just before all are told
+    to stop: the others' checkpoint has all steps."""
+    world, user = trainer.world, trainer.user
+    trainer.prepare()
+    name = submit_telling(trainer, "--replicas", "2", "--set", "epochs=1000000")
+    trainer.wait_replicas(name, 2)
+    wait_until(lambda: steps_of(world, trainer.pod_of(name, 0)), "it trains", 120)
+    group, leads = world.status(name)["group"], 0
+    for _ in range(2):
+        pod = trainer.pod_of(name, leads)
+        path = f"/api/v1/namespaces/{world.space}/pods/{pod}"
+        leads, before, after = lose_launcher(trainer, name, leads,
+                                             lambda path=path: world.api.request("DELETE", path))
+        check(after[0] - before[-1] < 100, "many steps are missing", (before[-3:], after[:3]))
+    status = world.status(name)
+    check(status["group"] == group and status.get("failures", 0) == 0, "nothing began anew", status)
+    steps = [0]
+
+    def gone():
+        pods = world.pods(name)
+        for pod in pods:
+            steps.extend(steps_of(world, pod))
+        return not pods
+
+    gone()
+    kill_pod(world, name, leads)
+    user.run("suspend", name)
+    wait_until(gone, "its pods go", 90)
+    user.run("resume", name)
+    trainer.wait_replicas(name, 2)
+    wait_until(lambda: steps_of(world, trainer.pod_of(name, 0)), "it trains again", 120)
+    again = steps_of(world, trainer.pod_of(name, 0))
+    check(again[0] > max(steps), "steps are repeated", (max(steps), again[:3]))
+    user.run("cancel", name)
+    world.wait_phase(name, "Failed")
+
+
 def finishes(trainer):
     """Runs to the end with several replicas: all pods succeed, the model can be fetched, and its
     TensorBoard instance has its charts."""
@@ -143,7 +289,8 @@ def main():
     if not REGISTRY:
         skip_all("there is no docker-registry")
     # Nothing listens at the HTTP address: its pods use HTTPS alone.
-    return run_tests([no_image, trains, finishes], given=lambda world: (Trainer(world),),
+    return run_tests([no_image, trains, launcher_dies, launcher_leaves,
+                      finishes], given=lambda world: (Trainer(world),),
                      options=(*OPTIONS, "--supervisor-url", "http://127.0.0.1:9",
                               "--supervisor-https-port", "0"), reachable=True)
 

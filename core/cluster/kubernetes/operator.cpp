@@ -106,8 +106,9 @@ struct Operator::Impl {
             client,
             {[this](const std::string& id) { job_changed(id); }, [this] { controller_changed(); }},
             options.accelerator_label, options.job_namespaces),
-        supervised(cache, key,
-                   [this](const std::string& id, Json train) { hints(id, std::move(train)); }),
+        supervised(
+            cache, key, [this](const std::string& id, Json train) { hints(id, std::move(train)); },
+            [this](const std::string& id, GroupLeader leader) { leads(id, leader); }),
         metrics_server({.address = options.address,
                         .port = options.metrics_port,
                         .max_body = kMetricsBody,
@@ -176,6 +177,10 @@ struct Operator::Impl {
     if (ready) controller->hints(id, std::move(train));  // else dropped: programs send them again
   }
 
+  void leads(const std::string& id, GroupLeader leader) {
+    if (ready) controller->leads(id, leader);
+  }
+
   // Whether this process leads, at this moment.
   bool acts() const {
     const std::function<bool()>* goes_on = mandate;
@@ -206,7 +211,7 @@ struct Operator::Impl {
   void wait(const std::function<bool()>& over) {
     while (!stop.cancelled() && !over()) {
       stop.wait_for(kStopInterval);
-      controller->write_noted_hints();
+      controller->write_noted();
     }
   }
 

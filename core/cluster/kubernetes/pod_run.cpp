@@ -1,5 +1,6 @@
 #include "core/cluster/kubernetes/pod_run.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -16,11 +17,15 @@
 #include "core/launch/hosts/agent.h"
 #include "core/launch/io/run_progress.h"
 #include "core/net/http.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::kubernetes {
 namespace {
 
-constexpr Seconds kHintPause{10};    // between two posts
+constexpr Seconds kHintPause{10};  // between two posts
+constexpr Seconds kLeadPause{10};  // between two reports that this pod leads
+constexpr Seconds kRetryPause{1};  // after one that has failed
+constexpr Seconds kLongestSleep{60};
 constexpr int kDiscoverTimeout = 2;  // s; signals are handled between requests
 
 std::string variable(const char* name) {
@@ -84,6 +89,17 @@ launch::LauncherAddress discover(const PodRun& pod) {
   return {list[0].get<std::string>(), pod.port};
 }
 
+// The pods of a job look for its launcher at this port only.
+std::shared_ptr<Fd> listener_to_lead(const PodRun& pod, const launch::Talk& talk) {
+  try {
+    return std::make_shared<Fd>(listen_tcp(pod.port));
+  } catch (const Error& error) {
+    talk(
+        fmt::format("this pod cannot lead the run, should its launcher be lost: {}", error.what()));
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::optional<PodRun> pod_run() {
@@ -115,8 +131,19 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
   }
   // The secret includes the group's number, so that pods of an earlier group cannot join.
   options.hosts = launch::HostsOptions{.secret = fmt::format("{}/{}", pod.link_key, pod.group),
-                                       .port = pod.port};
+                                       .port = pod.port,
+                                       .folder_decides = true,
+                                       .hands_over = true};
   options.echo_logs = true;
+}
+
+void set_successor_options(launch::Successor lost, launch::RunOptions& options) {
+  launch::HostsOptions& hosts = *options.hosts;
+  hosts.slots = 0;
+  hosts.secret = std::move(lost.secret);
+  hosts.listener = std::make_shared<Fd>(std::move(lost.listener));
+  options.succeeds = std::move(lost.roster);
+  options.fresh = false;
 }
 
 std::string pod_tensorboard_folder() {
@@ -126,7 +153,6 @@ std::string pod_tensorboard_folder() {
 struct HintPoster::Impl {
   Impl(const PodRun& the_pod, launch::Talk the_talk)
       : pod(the_pod),
-        url(fmt::format("{}/hints/{}", pod.supervisor_url, pod.job)),
         talk(std::move(the_talk)),
         client(supervisor_client(pod)),
         thread([this] { run(); }) {}
@@ -134,24 +160,33 @@ struct HintPoster::Impl {
   void run() {
     std::unique_lock lock(mutex);
     while (!quit) {
-      changed.wait(lock, [this] { return quit || !newest.is_null(); });
-      if (quit) return;
-      const std::string body = std::exchange(newest, Json()).dump();
-      lock.unlock();
-      send(body);
-      lock.lock();
-      changed.wait_for(lock, kHintPause, [this] { return quit; });
+      const TimePoint now = Monotonic::now();
+      const bool posts = !newest.is_null() && now >= post_at, tells = leads && now >= lead_at;
+      const std::string body = posts ? std::exchange(newest, Json()).dump() : "";
+      if (posts || tells) {
+        lock.unlock();
+        const bool told_it = tells && send("leads", fmt::format("/{}/{}", pod.group, pod.rank), "");
+        if (posts) send("hints", "", body);
+        lock.lock();
+        if (posts) post_at = time_after(Monotonic::now(), kHintPause);
+        if (tells) lead_at = time_after(Monotonic::now(), told_it ? kLeadPause : kRetryPause);
+        continue;
+      }
+      TimePoint until = time_after(now, kLongestSleep);
+      if (!newest.is_null()) until = std::min(until, post_at);
+      if (leads) until = std::min(until, lead_at);
+      changed.wait_until(lock, until);
     }
   }
 
-  // Nothing is retried: the next hints come soon.
-  void send(const std::string& body) {
+  // Whether it has arrived. Hints are not sent again: the next ones come soon.
+  bool send(const char* what, const std::string& path, const std::string& body) {
     std::string problem;
     try {
       HttpRequest request;
       request.method = "PUT";
-      request.url = url;
-      request.headers = {{"Content-Type", "application/json"}};
+      request.url = fmt::format("{}/{}/{}{}", pod.supervisor_url, what, pod.job, path);
+      if (!body.empty()) request.headers = {{"Content-Type", "application/json"}};
       request.body = body;
       request.cancel = &cancel;
       const HttpResponse answer = client.send(request);
@@ -159,18 +194,20 @@ struct HintPoster::Impl {
         problem = fmt::format("the supervisor answered {}: {}", answer.status, answer.body);
       }
     } catch (const Cancelled&) {
-      return;
+      return false;
     } catch (const Error& error) {
       problem = error.what();
     }
     if (!problem.empty() && !told) {
-      talk("cannot send hints to the scheduler: " + without_token(pod, problem));
+      talk(fmt::format("cannot send {} to the scheduler: {}",
+                       body.empty() ? "that this replica leads" : "hints",
+                       without_token(pod, problem)));
     }
     told = !problem.empty();
+    return problem.empty();
   }
 
   const PodRun pod;
-  const std::string url;
   const launch::Talk talk;
   HttpClient client;
   bool told = false;  // used by the thread only: the present problem was reported
@@ -178,6 +215,8 @@ struct HintPoster::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   Json newest;
+  bool leads = false;
+  TimePoint post_at = TimePoint::min(), lead_at = TimePoint::min();
   launch::RunProgress progress;
   bool quit = false;
   std::thread thread;
@@ -210,12 +249,25 @@ void HintPoster::event(const Json& event) {
   impl_->progress.event(event);
 }
 
+void HintPoster::lead() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->leads = true;
+  impl_->changed.notify_all();
+}
+
 int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const launch::Talk& talk) {
   launch::AgentOptions agent;
   agent.run = options;
   agent.id = std::to_string(pod.rank);
   agent.host = host_name();
   agent.find_launcher = [&] { return discover(pod); };
+  agent.check_folder = true;
+  agent.lost_exit = static_cast<int>(ExitCode::terminated);  // the operator restarts all
+  agent.listener = listener_to_lead(pod, talk);
+  agent.lead = [&](int listener, const launch::Roster& roster) {
+    talk("this replica's pod is to lead the run");
+    return launch::start_successor(listener, roster, options.hosts->secret);
+  };
   return launch::run_agent(agent, talk);
 }
 

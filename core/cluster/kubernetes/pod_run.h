@@ -1,7 +1,8 @@
 #pragma once
 
 // `adaptdl run` in the pods of a job that rescales live (adaptdl-job(5)): one pod runs the
-// launcher, each of the others an agent.
+// launcher, each of the others an agent. Where the launcher is lost, an agent starts another one
+// (core/launch/hosts/successor.h).
 
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "core/formats/json.h"
+#include "core/launch/hosts/successor.h"
 #include "core/launch/run/run.h"
 
 namespace adaptdl::kubernetes {
@@ -21,8 +23,8 @@ struct PodRun {
   std::string token;
   std::string link_key;  // never sent; of an operator that has none, the token
   int64_t group = 0;
-  int rank = 0;  // of the pod, constant for its life; rank 0 runs the launcher
-  uint16_t port = 0;
+  int rank = 0;       // of the pod, constant for its life; rank 0 runs the first launcher
+  uint16_t port = 0;  // of a launcher, in each pod
 };
 
 // Reads the environment; nothing outside of such a pod. Throws Error for an incomplete environment.
@@ -35,6 +37,9 @@ void set_pod_options(const PodRun& pod, const Given& given, launch::RunOptions& 
 // The folder of the job's TensorBoard instance; "" if it has none.
 std::string pod_tensorboard_folder();
 
+// After set_pod_options(): this process leads in place of `lost`, beside the agent of this pod.
+void set_successor_options(launch::Successor lost, launch::RunOptions& options);
+
 // Sends the job's hints to the scheduler, with the run's progress as `trainMetrics`. Thread-safe.
 class HintPoster {
  public:
@@ -42,6 +47,7 @@ class HintPoster {
   ~HintPoster();  // drops unsent hints
   void post(const Json& hints);
   void event(const Json& event);  // of the run, as they come
+  void lead();  // tells from now on, again and again, that this pod leads in place of a lost one
 
  private:
   struct Impl;

@@ -9,7 +9,8 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr Seconds kLook{0.5};  // between two checks whether to continue
+constexpr Seconds kLook{0.5};        // between two checks whether to continue
+constexpr Seconds kLeadersPause{2};  // between two times when leaders are written
 
 }  // namespace
 
@@ -37,6 +38,12 @@ void Controller::hints(const std::string& id, Json train) {
   const std::lock_guard lock(mutex_);
   hints_[id] = std::move(train);
   wake_.notify_one();
+}
+
+// Wakes nobody.
+void Controller::leads(const std::string& id, GroupLeader leader) {
+  const std::lock_guard lock(mutex_);
+  leaders_[id] = leader;
 }
 
 ControllerFigures Controller::figures() const {
@@ -99,7 +106,7 @@ void Controller::work_off() {
     if (std::exchange(capacity_changed_, false)) allocator_.something_happened(now_s());
   }
   for (const std::string& id : due) queue_.add(id);
-  write_noted_hints();
+  write_noted();
 }
 
 // A writer's thread.
@@ -113,7 +120,7 @@ void Controller::reconcile_queued() {
   }
 }
 
-void Controller::write_noted_hints() {
+void Controller::write_noted() {
   std::vector<Work> work;
   {
     const std::lock_guard lock(mutex_);
@@ -121,6 +128,14 @@ void Controller::write_noted_hints() {
       work.push_back([this, id = id, train = std::move(train)] { write_hints(id, train); });
     }
     hints_.clear();
+    const TimePoint now = Monotonic::now();
+    if (!leaders_.empty() && now >= time_after(leaders_at_, kLeadersPause)) {
+      for (const auto& [id, leader] : leaders_) {
+        work.push_back([this, id = id, leader = leader] { write_leader(id, leader); });
+      }
+      leaders_.clear();
+      leaders_at_ = now;
+    }
   }
   write_all(work);
 }
@@ -130,6 +145,13 @@ void Controller::write_hints(const std::string& id, const Json& train) {
   if (!known || known->job.status.ended() || known->job.status.train == train) return;
   client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
                 kube::PatchKind::merge, {{"status", {{"train", train}}}});
+}
+
+void Controller::write_leader(const std::string& id, const GroupLeader& leader) {
+  const auto known = cache_.job(id);
+  if (!known || known->job.status.ended() || known->job.status.leads == leader) return;
+  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
+                kube::PatchKind::merge, {{"status", {{"leads", to_json(leader)}}}});
 }
 
 // Logs an error: one piece of work must not end the others.

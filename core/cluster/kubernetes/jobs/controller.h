@@ -51,11 +51,13 @@ class Controller : public Cluster {
   // For the cache's listener; any thread.
   void job_changed(const std::string& id);
   void capacity_changed();
-  // Notes hints that a job sent; any thread. run() writes them, or write_noted_hints() in an
+  // Notes hints that a job sent; any thread. run() writes them, or write_noted() in an
   // operator that does not lead: a job's program talks to any operator. No version guards hints,
   // since only the job sends them.
   void hints(const std::string& id, Json train);
-  void write_noted_hints();
+  // The same with what its newest leader has told.
+  void leads(const std::string& id, GroupLeader leader);
+  void write_noted();
 
   // Works until `goes_on` returns false, or `acting` refuses a change; calls it at least once a
   // second. Throws std::system_error if it cannot start its threads.
@@ -72,6 +74,7 @@ class Controller : public Cluster {
   void attempt(const Work& work);
   void write_all(const std::vector<Work>& work);
   void write_hints(const std::string& id, const Json& train);
+  void write_leader(const std::string& id, const GroupLeader& leader);
   void again(const std::string& id, Seconds in);
 
   // The scheduler's view.
@@ -101,6 +104,8 @@ class Controller : public Cluster {
   std::map<std::string, TimePoint> timers_;     // by job
   std::map<std::string, std::string> reasons_;  // by job: for its user, to be written
   std::map<std::string, Json> hints_;
+  std::map<std::string, GroupLeader> leaders_;
+  TimePoint leaders_at_ = TimePoint::min();  // when they were written
   bool capacity_changed_ = false;
   ControllerFigures figures_;
 };

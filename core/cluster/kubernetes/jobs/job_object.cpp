@@ -71,6 +71,15 @@ JobStatus read_status(const Json& json) {
   status.retry_delay_s = lenient<double>(json, "retryDelay");
   status.group_started_s = time_at(json, "groupStartTime");
   status.held_since_s = time_at(json, "heldSince");
+  status.launchers = lenient<std::vector<int>>(json, "launchers").value_or(std::vector<int>{});
+  if (std::ranges::any_of(status.launchers,
+                          [](int rank) { return rank < 0 || rank > kMostCounted; }))
+    status.launchers.clear();
+  status.launcher_lost_s = time_at(json, "launcherLost");
+  const Json& leads = object_at(json, "leads");
+  const auto group = count_at(leads, "group", kMostGroups);
+  const auto rank = count_at(leads, "rank", kMostCounted);
+  if (group && rank) status.leads = GroupLeader{*group, *rank};
   const double service = lenient<double>(json, "attainedService").value_or(0);
   status.attained_service = std::isfinite(service) && service >= 0 ? service : 0;
   const Json& train = object_at(json, "train");
@@ -87,6 +96,14 @@ JobStatus read_status(const Json& json) {
 Json time_or_null(const std::optional<double>& time) {
   return time ? Json(rfc3339(*time)) : Json();
 }
+
+}  // namespace
+
+Json to_json(const GroupLeader& leader) {
+  return {{"group", leader.group}, {"rank", leader.rank}};
+}
+
+namespace {
 
 // Every field, null where it is absent: null deletes in a merge patch.
 Json to_json(const JobStatus& status) {
@@ -121,6 +138,9 @@ Json to_json(const JobStatus& status) {
           {"heldSince", time_or_null(status.held_since_s)},
           {"attainedService", status.attained_service},
           {"train", status.train},
+          {"launchers", status.launchers.empty() ? Json() : Json(status.launchers)},
+          {"launcherLost", time_or_null(status.launcher_lost_s)},
+          {"leads", status.leads ? to_json(*status.leads) : Json()},
           {"conditions", std::move(conditions)}};
 }
 

@@ -44,6 +44,14 @@ struct JobCondition {
   bool operator==(const JobCondition&) const = default;
 };
 
+// A replica of a job that rescales live has told that it leads its group.
+struct GroupLeader {
+  int64_t group = 0;
+  int rank = 0;  // of its pod
+
+  bool operator==(const GroupLeader&) const = default;
+};
+
 struct JobStatus {
   std::string phase;  // a JobPhase's name; "" before the controller has seen the job
   std::string reason, message;
@@ -62,7 +70,14 @@ struct JobStatus {
   double attained_service = 0;            // GPU (or replica) seconds
   Json train;                             // hints as received; null if none
   std::vector<JobCondition> conditions;
+  // Of a job that rescales live. The ranks of the pods that have led the group after that of rank
+  // 0, the present one last; since when that is lost and no other one has told that it leads; and
+  // the newest that has, which the supervisor writes and no version guards.
+  std::vector<int> launchers;
+  std::optional<double> launcher_lost_s;
+  std::optional<GroupLeader> leads;
 
+  int launcher() const { return launchers.empty() ? 0 : launchers.back(); }  // a pod's rank
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   bool operator==(const JobStatus&) const = default;
 };
@@ -106,6 +121,8 @@ void trim_job(Json& object);
 // spec becomes `problem` ("spec.minReplicas: ..."), and the job fails as Invalid. Throws Error if
 // the object has no name, namespace or uid.
 JobObject read_job(const Json& object, std::string& problem);
+
+Json to_json(const GroupLeader& leader);  // as in a status
 
 // The first container of the job's template; null if there is none. Borrows from the job.
 const Json& first_container(const JobObject& job);

@@ -6,13 +6,33 @@
 
 namespace adaptdl::kubernetes {
 
-LiveGroup fit_live_group(const std::vector<const PodFacts*>& group,
-                         const std::vector<std::string>& allocation) {
+namespace {
+
+constexpr int kKilled = 128;  // an exit code above it: ended by a signal
+
+bool is_lost(const PodFacts& launcher) {
+  return launcher.end == PodEnd::disrupted || launcher.end == PodEnd::memory ||
+         (launcher.end == PodEnd::failed && launcher.exit_code > kKilled);
+}
+
+}  // namespace
+
+bool may_be_led_again(const std::vector<const PodFacts*>& group, const JobStatus& status,
+                      double now_s) {
+  const int launcher = status.launcher();
+  const bool lost = std::ranges::all_of(
+      group, [launcher](const PodFacts* pod) { return pod->rank != launcher || is_lost(*pod); });
+  const bool others = std::ranges::any_of(group, [launcher](const PodFacts* pod) {
+    return pod->rank != launcher && pod->ready && pod->end == PodEnd::none;
+  });
+  return lost && others && now_s - status.launcher_lost_s.value_or(now_s) < kSuccession;
+}
+
+LiveGroup fit_live_group(const std::vector<const PodFacts*>& group, const JobStatus& status) {
   LiveGroup fit;
   std::map<std::string, int> missing;  // by node
-  for (const std::string& node : allocation) ++missing[node];
-  const auto launcher =
-      std::find_if(group.begin(), group.end(), [](const PodFacts* pod) { return pod->rank == 0; });
+  for (const std::string& node : status.allocation) ++missing[node];
+  const auto launcher = std::ranges::find(group, status.launcher(), &PodFacts::rank);
   if (launcher == group.end()) {
     fit.over = "the launcher's pod is gone";
     return fit;
@@ -33,9 +53,11 @@ LiveGroup fit_live_group(const std::vector<const PodFacts*>& group,
       continue;
     }
     if (!pod->deleting) fit.failed_s = std::max({fit.failed_s, pod->ended_s, pod->created_s});
-    fit.remove.push_back(pod);
+    const bool led = pod->rank == 0 || std::ranges::count(status.launchers, pod->rank) != 0;
+    if (!led || pod->deleting) fit.remove.push_back(pod);
   }
-  int rank = ordered.back()->rank;
+  // A launcher's rank is not used again while it is in the job's status.
+  int rank = std::max(ordered.back()->rank, status.launcher());
   for (const auto& [node, count] : missing) {
     for (int i = 0; i < count; ++i) fit.create.push_back({++rank, node});
   }

@@ -67,6 +67,9 @@ class Reconciler {
   bool all_succeeded() const;
   const PodFacts* first_ended() const;
   void ended_badly(const PodFacts& pod);
+  void acknowledge_leader();
+  bool waits_for_leader() const;
+  std::string unled() const;
   bool needs_pickles() const;
   static std::string because(const PodFacts& pod);
   void failure(std::string_view reason, const std::string& what);
@@ -91,6 +94,7 @@ class Reconciler {
 
   // For a group that runs or is starting.
   void watch_live();
+  void wait_for_leader();
   void watch_newcomers();
   static std::string trouble_of(const PodFacts& pod);
   void watch_group();
@@ -112,8 +116,12 @@ Reconciler::Reconciler(const JobObject& job, const std::vector<PodFacts>& pods,
   for (const PodFacts& pod : pods) {
     if (status_.group && pod.group == *status_.group) group_.push_back(&pod);
   }
+  acknowledge_leader();
   deciding_ = group_;
-  if (job_.live) std::erase_if(deciding_, [](const PodFacts* pod) { return pod->rank != 0; });
+  if (job_.live) {
+    std::erase_if(deciding_,
+                  [this](const PodFacts* pod) { return pod->rank != status_.launcher(); });
+  }
 }
 
 JobDecision Reconciler::run(const std::string& problem) {
@@ -165,7 +173,8 @@ void Reconciler::decide(const std::string& problem) {
   if (all_succeeded()) {
     return end(true, "", "");
   }
-  if (const PodFacts* first = first_ended()) return ended_badly(*first);
+  const PodFacts* const first = first_ended();
+  if (first != nullptr && !waits_for_leader()) return ended_badly(*first);
   if (status_.phase == "Stopping") return stop("");
   if (group_.size() != pods_.size()) return stop("");  // pods of an earlier group are left
   if (job_.suspended) {
@@ -181,11 +190,53 @@ void Reconciler::decide(const std::string& problem) {
   watch_group();
 }
 
+// A launcher tells all pods of its group how the run has ended, and they exit as it does: where it
+// is lost meanwhile, they know.
 bool Reconciler::all_succeeded() const {
-  const auto count = std::count_if(deciding_.begin(), deciding_.end(), [](const PodFacts* pod) {
-    return pod->end == PodEnd::succeeded;
-  });
-  return count > 0 && count == (job_.live ? 1 : deciding_.front()->replicas);
+  const auto succeeded = [](const PodFacts* pod) { return pod->end == PodEnd::succeeded; };
+  if (job_.live) {
+    const bool leads = std::ranges::any_of(
+        deciding_, [](const PodFacts* pod) { return pod->end == PodEnd::none; });
+    return !leads && std::ranges::any_of(group_, succeeded);
+  }
+  const auto count = std::ranges::count_if(deciding_, succeeded);
+  return count > 0 && count == deciding_.front()->replicas;
+}
+
+// The launcher was lost, and the replica of another pod leads: what it has told, it may have told
+// before the loss was seen here.
+void Reconciler::acknowledge_leader() {
+  const auto& told = status_.leads;
+  if (!job_.live || status_.phase != phase_name(JobPhase::running) || !told ||
+      told->group != status_.group || told->rank == status_.launcher()) {
+    return;
+  }
+  const auto found = std::ranges::find(group_, told->rank, &PodFacts::rank);
+  if (found == group_.end() || (*found)->end != PodEnd::none) return;
+  event(false, "LauncherReplaced",
+        fmt::format("replica {} on {} leads in place of replica {}", told->rank, (*found)->node,
+                    status_.launcher()));
+  std::erase(status_.launchers, told->rank);
+  status_.launchers.push_back(told->rank);
+  status_.launcher_lost_s.reset();
+  // The allocator keeps the node of the first entry.
+  const auto place = std::ranges::find(status_.allocation, (*found)->node);
+  if (place != status_.allocation.end()) {
+    std::rotate(status_.allocation.begin(), place, std::next(place));
+  }
+}
+
+bool Reconciler::waits_for_leader() const {
+  return job_.live && status_.phase == phase_name(JobPhase::running) &&
+         may_be_led_again(group_, status_, cluster_.now_s);
+}
+
+// Why all replicas restart although only the launcher is lost; continues a sentence.
+std::string Reconciler::unled() const {
+  if (!job_.live || !status_.launcher_lost_s) return "";
+  return cluster_.now_s - *status_.launcher_lost_s < kSuccession
+             ? "; no other replica could lead the run on"
+             : fmt::format("; no other replica has led the run on within {} s", kSuccession);
 }
 
 // Of the pods that did not succeed, the one whose container ended first: the others may have failed
@@ -212,8 +263,8 @@ void Reconciler::ended_badly(const PodFacts& pod) {
       status_.allocation.clear();
       decision_.refused_by.push_back(pod.node);
     }
-    return stop(
-        fmt::format("replica {} on {} was asked to stop{}", pod.rank, pod.node, because(pod)));
+    return stop(fmt::format("replica {} on {} was asked to stop{}{}", pod.rank, pod.node,
+                            because(pod), unled()));
   }
   if (needs_pickles()) {
     status_.load_pickles = true;
@@ -228,8 +279,8 @@ void Reconciler::ended_badly(const PodFacts& pod) {
                    "replica {} on {}: out of memory (exit code {}); raise its memory request and "
                    "limit",
                    pod.rank, pod.node, pod.exit_code)
-             : fmt::format("replica {} on {}: exit code {}{}", pod.rank, pod.node, pod.exit_code,
-                           because(pod));
+             : fmt::format("replica {} on {}: exit code {}{}{}", pod.rank, pod.node, pod.exit_code,
+                           because(pod), unled());
   failure(memory ? reason::kOutOfMemory : reason::kPodFailure, what);
 }
 
@@ -320,6 +371,8 @@ void Reconciler::start() {
   }
   status_.replicas = static_cast<int>(status_.allocation.size());
   status_.group_started_s = status_.held_since_s = cluster_.now_s;
+  status_.launchers.clear();
+  status_.launcher_lost_s.reset();
   if (!status_.started_s) status_.started_s = cluster_.now_s;
   for (const std::string& node : status_.allocation) {
     decision_.create.push_back({static_cast<int>(decision_.create.size()), node});
@@ -450,12 +503,33 @@ void Reconciler::event(bool warning, std::string_view reason, const std::string&
   decision_.events.push_back({warning, std::string(reason), note});
 }
 
+// The others go on, or wait, and are left alone. New pods would have nobody to join.
+void Reconciler::wait_for_leader() {
+  if (!status_.launcher_lost_s) {
+    status_.launcher_lost_s = cluster_.now_s;
+    const PodFacts* const pod = first_ended();
+    status_.message = fmt::format(
+        "replica {}, which led the run, {}; the others go on with one of them as the launcher",
+        status_.launcher(),
+        pod == nullptr ? "is gone"
+        : pod->end == PodEnd::disrupted
+            ? "was asked to stop" + because(*pod)
+            : fmt::format("ended with exit code {}{}", pod->exit_code, because(*pod)));
+    event(true, "LauncherLost", status_.message);
+  }
+  status_.ready = static_cast<int>(
+      std::ranges::count_if(group_, [](const PodFacts* pod) { return pod->ready; }));
+  look_again(*status_.launcher_lost_s + kSuccession - cluster_.now_s);
+}
+
 // The launcher lives. Missing pods are created and superfluous ones removed while the others train.
 void Reconciler::watch_live() {
   if (deciding_.empty() && cluster_.expects_pods) return look_again(kTrouble);
   if (status_.allocation.empty()) return stop("the allocation has changed");
-  const LiveGroup fit = fit_live_group(group_, status_.allocation);
-  if (!fit.over.empty()) return stop(fit.over);
+  if (waits_for_leader()) return wait_for_leader();
+  const LiveGroup fit = fit_live_group(group_, status_);
+  if (!fit.over.empty()) return stop(fit.over + unled());
+  status_.launcher_lost_s.reset();
   const int replicas = static_cast<int>(status_.allocation.size());
   if (status_.replicas != replicas) {
     const int before = status_.replicas;

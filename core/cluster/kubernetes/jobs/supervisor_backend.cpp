@@ -8,8 +8,12 @@
 namespace adaptdl::kubernetes {
 
 KubernetesSupervisorBackend::KubernetesSupervisorBackend(const ClusterCache& cache, std::string key,
-                                                         TakeHints take_hints)
-    : cache_(cache), key_(std::move(key)), take_hints_(std::move(take_hints)) {}
+                                                         TakeHints take_hints,
+                                                         TakeLeader take_leader)
+    : cache_(cache),
+      key_(std::move(key)),
+      take_hints_(std::move(take_hints)),
+      take_leader_(std::move(take_leader)) {}
 
 std::optional<SupervisedJob> KubernetesSupervisorBackend::find(const std::string& job_namespace,
                                                                const std::string& name) {
@@ -18,7 +22,7 @@ std::optional<SupervisedJob> KubernetesSupervisorBackend::find(const std::string
   return SupervisedJob{job_keys(key_, known->job).token};
 }
 
-// The others wait only for the launcher's address.
+// The others wait only for the launcher's address, which comes first.
 std::optional<std::vector<std::string>> KubernetesSupervisorBackend::live_addresses(
     const JobObject& job) const {
   std::map<int, std::string> by_rank;
@@ -27,9 +31,12 @@ std::optional<std::vector<std::string>> KubernetesSupervisorBackend::live_addres
       by_rank[pod.rank] = pod.ip;
     }
   }
-  if (!by_rank.contains(0)) return std::nullopt;
-  std::vector<std::string> addresses;
-  for (const auto& [rank, ip] : by_rank) addresses.push_back(ip);
+  const auto launcher = by_rank.find(job.status.launcher());
+  if (launcher == by_rank.end()) return std::nullopt;
+  std::vector<std::string> addresses{launcher->second};
+  for (const auto& [rank, ip] : by_rank) {
+    if (rank != launcher->first) addresses.push_back(ip);
+  }
   return addresses;
 }
 
@@ -50,6 +57,15 @@ std::optional<std::vector<std::string>> KubernetesSupervisorBackend::addresses(
   }
   if (addresses.empty()) return std::nullopt;
   return addresses;
+}
+
+// The leader repeats it, so that it is not written again.
+void KubernetesSupervisorBackend::leads(const std::string& job_namespace, const std::string& name,
+                                        int64_t group, int rank) {
+  const auto known = cache_.job(job_namespace + "/" + name);
+  if (!known || !known->job.live || known->job.status.group != group) return;
+  const GroupLeader leader{group, rank};
+  if (known->job.status.leads != leader) take_leader_(known->job.id(), leader);
 }
 
 // The pods that sent them may still run where the job's allocation no longer is.

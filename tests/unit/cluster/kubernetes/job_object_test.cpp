@@ -135,9 +135,14 @@ TEST_CASE("a status is written as its differences") {
   after.group = 0;
   after.allocation = {"n1"};
   after.group_started_s = 1769846400.5;
+  after.launchers = {3, 2};
+  after.leads = GroupLeader{0, 2};
+  after.launcher_lost_s = 1769846401;
   CHECK(status_patch(job.status, after) ==
         Json::parse(R"({"phase": "Starting", "reason": null, "group": 0, "allocation": ["n1"],
-                        "groupStartTime": "2026-01-31T08:00:00.500Z"})"));
+                        "groupStartTime": "2026-01-31T08:00:00.500Z", "launchers": [3, 2],
+                        "launcherLost": "2026-01-31T08:00:01.000Z",
+                        "leads": {"group": 0, "rank": 2}})"));
   Json merged = sample_job(Json::object(), before);
   merged["status"].merge_patch(status_patch(job.status, after));
   std::string problem;

@@ -69,7 +69,7 @@ TEST_CASE("a job that rescales live goes on while pods come and go") {
   CHECK(removed(decide(fewer, pods)) == std::vector<std::string>{"digits-u-1-0-3"});
 }
 
-TEST_CASE("the launcher's pod decides for its group") {
+TEST_CASE("how the launcher's pod ends decides for its group") {
   const JobObject job = live({"n1", "n2"}, 2);
   const PodFacts first = sample_pod(0, "n1", 2), second = sample_pod(1, "n2", 2);
   JobObject over = job;
@@ -81,13 +81,110 @@ TEST_CASE("the launcher's pod decides for its group") {
   over.status = last.status;
   CHECK(removed(decide(over, nearly, kNow + 11)) == std::vector<std::string>{second.name});
   CHECK(decide(job, {first, ended(second, PodEnd::succeeded, kNow)}).status.phase == "Running");
-  const JobDecision failed = decide(job, {ended(first, PodEnd::failed, kNow), second});
+  PodFacts gave_up = ended(first, PodEnd::failed, kNow);
+  gave_up.exit_code = 1;
+  const JobDecision failed = decide(job, {gave_up, second});
   CHECK(failed.status.phase == "Stopping");
   CHECK(failed.status.failures == 1);
-  CHECK(decide(job, {ended(first, PodEnd::disrupted, kNow), second}).status.phase == "Stopping");
-  CHECK(decide(job, {second}).status.phase == "Stopping");  // it is gone
+  JobObject starts = job;  // nobody trains yet
+  starts.status.phase = "Starting";
+  CHECK(decide(starts, {ended(first, PodEnd::disrupted, kNow), second}).status.phase == "Stopping");
   CHECK(decide(live({"n2", "n3"}, 2), {first, second}).status.phase == "Stopping");
   CHECK(decide(live({}, 2), {first, second}).status.phase == "Stopping");
+}
+
+TEST_CASE("a lost launcher's group waits for another one of its replicas to lead") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  const PodFacts first = sample_pod(0, "n1", 3), second = sample_pod(1, "n2", 3),
+                 third = sample_pod(2, "n3", 3);
+  PodFacts killed = ended(first, PodEnd::failed, kNow - 1);
+  killed.exit_code = 137;
+  for (const std::vector<PodFacts>& pods :
+       {std::vector<PodFacts>{killed, second, third},
+        {second, third},
+        {ended(first, PodEnd::disrupted, kNow, true), second, third},
+        {ended(first, PodEnd::memory, kNow), second, third}}) {
+    const JobDecision decision = decide(job, pods);
+    CHECK(decision.status.phase == "Running");
+    CHECK(decision.status.launcher_lost_s == kNow);
+    CHECK(decision.remove.empty());
+    CHECK(decision.create.empty());
+    CHECK(decision.again_s == doctest::Approx(kNow + 60));
+    REQUIRE(decision.events.size() == 1);
+    CHECK(decision.events[0].reason == "LauncherLost");
+  }
+  job.status = decide(job, {killed, second, third}).status;
+  CHECK(decide(job, {killed, second, third}, kNow + 59).events.empty());
+  CHECK(decide(job, {killed, second, third}, kNow + 59).status == job.status);
+
+  // Nobody has: all restart, as they do when nobody can.
+  JobDecision decision = decide(job, {killed, second, third}, kNow + 60);
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.failures == 1);
+  CHECK(decision.status.message.find("no other replica has led the run on within 60 s") !=
+        std::string::npos);
+  decision = decide(job, {second, third}, kNow + 60);
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.failures == 0);
+  decision = decide(
+      job, {killed, ended(second, PodEnd::disrupted, kNow), ended(third, PodEnd::disrupted, kNow)},
+      kNow + 1);
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.message.find("no other replica could lead the run on") !=
+        std::string::npos);
+  // The next group begins with the first.
+  job.status = decision.status;
+  job.status.retry_s.reset();
+  job.status.launchers = {2};
+  decision = decide(job, {}, kNow + 2);
+  CHECK(decision.status.group == 1);
+  CHECK(decision.status.launcher() == 0);
+  CHECK_FALSE(decision.status.launcher_lost_s);
+}
+
+TEST_CASE("a replica that leads is the launcher from then on") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  PodFacts killed = ended(sample_pod(0, "n1", 3), PodEnd::failed, kNow - 20);
+  killed.exit_code = 137;
+  const PodFacts second = sample_pod(1, "n2", 3), third = sample_pod(2, "n3", 3);
+  job.status.launcher_lost_s = kNow - 20;
+  job.status.leads = GroupLeader{0, 2};
+  JobDecision decision = decide(job, {killed, second, third});
+  CHECK(decision.status.launcher() == 2);
+  CHECK_FALSE(decision.status.launcher_lost_s);
+  CHECK(decision.status.allocation == std::vector<std::string>{"n3", "n1", "n2"});
+  CHECK(decision.create == std::vector<PodPlace>{{3, "n1"}});
+  CHECK(decision.remove.empty());  // the log of the first stays
+  REQUIRE(decision.events.size() == 1);
+  CHECK(decision.events[0].reason == "LauncherReplaced");
+  job.status = decision.status;
+  const PodFacts fourth = sample_pod(3, "n1", 3);
+  decision = decide(job, {killed, second, third, fourth});
+  CHECK(decision.status.launcher() == 2);
+  CHECK(decision.status.ready == 3);
+  CHECK(decision.create.empty());
+  CHECK(decision.events.empty());
+
+  // It decides for the group, and may be lost, too.
+  decision = decide(job, {killed, second, ended(third, PodEnd::succeeded, kNow), fourth});
+  CHECK(decision.status.phase == "Succeeded");
+  CHECK(decide(job, {killed, ended(second, PodEnd::succeeded, kNow), third}).status.phase ==
+        "Running");  // it still writes
+  CHECK(decide(job, {killed, ended(second, PodEnd::succeeded, kNow)}).status.phase == "Succeeded");
+  CHECK(decide(job, {killed, second, fourth}).status.launcher_lost_s == kNow);
+  job.status.leads = GroupLeader{0, 1};
+  decision = decide(job, {killed, second, fourth});
+  CHECK(decision.status.launcher() == 1);
+  CHECK(decision.create == std::vector<PodPlace>{{4, "n3"}});
+  PodFacts led = ended(third, PodEnd::failed, kNow - 20);
+  led.exit_code = 137;
+  CHECK(decide(job, {killed, second, led, fourth}).remove.empty());
+
+  // Of an earlier group, or a pod that has ended.
+  job.status.leads = GroupLeader{7, 3};
+  CHECK(decide(job, {killed, second, third, fourth}).status.launcher() == 2);
+  job.status.leads = GroupLeader{0, 0};
+  CHECK(decide(job, {killed, second, third, fourth}).status.launcher() == 2);
 }
 
 TEST_CASE("a pod that ends by itself is replaced after a while") {

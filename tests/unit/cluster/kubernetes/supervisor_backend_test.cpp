@@ -36,7 +36,8 @@ struct TwoReplicas {
   JobObject job;
   kube::Client client{api.config()};
   const ClusterCache cache{client, {[](const std::string&) {}, [] {}}, ""};
-  KubernetesSupervisorBackend backend{cache, "key", [](const std::string&, const Json&) {}};
+  KubernetesSupervisorBackend backend{cache, "key", [](const std::string&, const Json&) {},
+                                      [](const std::string&, GroupLeader) {}};
   SupervisorBackend& supervised = backend;
 
   explicit TwoReplicas(const Json& spec) {
@@ -135,10 +136,13 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   Json train;
-  KubernetesSupervisorBackend backend(cache, "key", [&](const std::string& id, Json told) {
-    CHECK(id == "team-a/digits");
-    train = std::move(told);
-  });
+  KubernetesSupervisorBackend backend(
+      cache, "key",
+      [&](const std::string& id, Json told) {
+        CHECK(id == "team-a/digits");
+        train = std::move(told);
+      },
+      [](const std::string&, GroupLeader) {});
   SchedulingHints hints;
   hints.perf = PerfParams{.alpha_c = 1};
   static_cast<SupervisorBackend&>(backend).hints(kTeam, "digits", hints);
@@ -152,6 +156,41 @@ TEST_CASE("what a Python program has measured is of the kind of the nodes where 
   hints.rescale_cost_s = 7;
   static_cast<SupervisorBackend&>(backend).hints(kTeam, "digits", hints);
   CHECK(train["rescaleCost"] == 7);
+}
+
+TEST_CASE("the launcher's address is first of a live job's, wherever it runs now") {
+  kube::FakeApi api(operator_kinds());
+  Json object = sample_job({{"liveRescale", true}}, Json::parse(R"({"group": 0, "launchers": [2],
+      "allocation": ["n", "n", "n"]})"));
+  object["metadata"].erase("resourceVersion");
+  std::string problem;
+  const JobObject job = read_job(api.put(kTestJobs.in(kTeam), object), problem);
+  for (const int rank : {1, 2, 3}) {
+    Json pod = make_pod(job, job.status, {rank, "n"}, {"n", ""}, PodSettings{});
+    pod["status"] = {{"podIP", fmt::format("10.0.0.{}", rank)}};
+    api.put(kube::kPods.in(kTeam), pod);
+  }
+  kube::Client client(api.config());
+  const ClusterCache cache(client, {[](const std::string&) {}, [] {}}, "lab.example/kind");
+  const TimePoint begun = Monotonic::now();
+  while (!cache.synced() && seconds_since(begun) < 20) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::vector<GroupLeader> told;
+  KubernetesSupervisorBackend backend(
+      cache, "key", [](const std::string&, const Json&) {},
+      [&](const std::string& id, GroupLeader leader) {
+        CHECK(id == "team-a/digits");
+        told.push_back(leader);
+      });
+  auto& asked = static_cast<SupervisorBackend&>(backend);
+  CHECK(asked.addresses(kTeam, "digits", 0) ==
+        std::vector<std::string>{"10.0.0.2", "10.0.0.1", "10.0.0.3"});
+  CHECK_FALSE(asked.addresses(kTeam, "digits", 1));
+  asked.leads(kTeam, "digits", 0, 3);
+  asked.leads(kTeam, "digits", 1, 3);  // of no group that is there
+  asked.leads(kTeam, "other", 0, 3);
+  CHECK(told == std::vector<GroupLeader>{{0, 3}});
 }
 
 }  // namespace adaptdl::kubernetes::supervisor_backend_test
