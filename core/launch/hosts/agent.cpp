@@ -33,8 +33,9 @@ constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
 constexpr std::chrono::milliseconds kAnswerPatience{2000}, kShortAnswer{500};
 constexpr std::chrono::seconds kEndPatience{10};
 constexpr Seconds kToNotice{3};  // a launcher that has been silent for too long
-// Of a host that ends where it cannot go on: with replicas that wait, and without.
-constexpr Seconds kOrphansPatience{120}, kLostPatience{20};
+// Of a host that ends where it cannot go on: with replicas that wait; without, while the others may
+// be about to agree on a launcher; and where nobody can lead.
+constexpr Seconds kOrphansPatience{120}, kLostPatience{20}, kHopelessPatience{3};
 
 // The launcher does not take this host; `final`: nor will it ever.
 struct Refused : Error {
@@ -121,7 +122,7 @@ class Agent {
     if (!unreached_since_) unreached_since_ = Monotonic::now();
     const bool ends = options_.lost_exit && was_in_run_;
     const auto patience =
-        ends ? std::optional(orphaned_ ? kOrphansPatience : kLostPatience) : options_.patience;
+        ends ? std::optional(orphaned_ ? kOrphansPatience : lost_patience_) : options_.patience;
     if (!patience || seconds_since(*unreached_since_) < patience->count()) return;
     talk_(fmt::format("gives up: {}", error.what()));
     exit_ = ends ? *options_.lost_exit : static_cast<int>(ExitCode::error);
@@ -387,6 +388,8 @@ class Agent {
       talk_("lost the connection to the launcher; the replicas here wait for another one");
     } else {
       retry_at_ += kPause;
+      const bool hopeless = roster_.number > 0 && !roster_.shared;
+      lost_patience_ = hopeless ? kHopelessPatience : kLostPatience;
       abandon("lost the connection to the launcher");
     }
   }
@@ -435,7 +438,8 @@ class Agent {
   bool shares_ = false;     // its checkpoint folder
   bool told_folder_ = false;
   bool was_in_run_ = false;  // a launcher has taken this host
-  bool orphaned_ = false;    // the launcher is lost, and the replicas here wait for another one
+  Seconds lost_patience_ = kLostPatience;
+  bool orphaned_ = false;  // the launcher is lost, and the replicas here wait for another one
   TimePoint orphaned_at_;
   const std::unique_ptr<HostReplicas> replicas_;
   Candidacy candidacy_;
