@@ -113,7 +113,7 @@ def trains(trainer):
 
 
 def processes_of(world, name, rank):
-    """The processes of a pod's adaptdl: the first is the pod's own, then the launcher it started."""
+    """The processes of a pod's adaptdl: its own, then the launcher that it has started."""
     wanted = {f"ADAPTDL_JOB_ID={world.space}/{name}", f"ADAPTDL_REPLICA_RANK={rank}"}
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -126,12 +126,12 @@ def processes_of(world, name, rank):
     return [pid for _, pid in sorted(found)]
 
 
-def submit_telling(trainer, *words):
-    """A job whose launcher prints its events, which it does not by default."""
+def submit_telling(trainer, *words, run=()):
+    """A job whose launcher prints its events. `run`: further arguments of its command."""
     world, user = trainer.world, trainer.user
     name = trainer.submit(*words)
     container, = world.api.get(world.jobs(name))["spec"]["template"]["spec"]["containers"]
-    container["args"] += ["-o", "json"]
+    container["args"] += ["-o", "json", *run]
     change = {"spec": {"suspend": True, "template": {"spec": {"containers": [container]}}}}
     status, answer = world.api.request("PATCH", world.jobs(name), change,
                                        "application/merge-patch+json")
@@ -189,8 +189,8 @@ def kill_pod(world, name, rank):
 
 
 def launcher_dies(trainer):
-    """The pod that leads is killed, twice: each time another one leads, the same replicas go on, and
-    a new pod joins them. So it is in the middle of a rescale. The job succeeds."""
+    """The pod that leads is killed, twice: each time another one leads, the same replicas go on,
+    and a new pod joins them. So it is in the middle of a rescale. The job succeeds."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
     name = submit_telling(trainer, "--replicas", "3", "--set", "epochs=1000000", "--set",
@@ -255,6 +255,26 @@ def launcher_leaves(trainer):
     world.wait_phase(name, "Failed")
 
 
+def launcher_dies_apart(trainer):
+    """Where pods share no checkpoint folder, they end with the pod that leads, and all restart."""
+    world, user = trainer.world, trainer.user
+    trainer.prepare()
+    name = submit_telling(trainer, "--replicas", "2", "--set", "epochs=1000000",
+                          run=("--checkpoint-dir", "/tmp/own"))
+    trainer.wait_replicas(name, 2)
+    wait_until(lambda: steps_of(world, trainer.pod_of(name, 0)), "it trains", 120)
+    check("does not share the launcher's checkpoint folder" in
+          str(world.log(trainer.pod_of(name, 1))), "its folder is its own")
+    group = world.status(name)["group"]
+    kill_pod(world, name, 0)
+    world.wait_status(name, lambda status: status["group"] == group + 1, "all restart")
+    check(any(kind == "PodFailure" and "no other replica could lead the run on" in note
+              for kind, note in world.events()), "why", world.events())
+    trainer.wait_replicas(name, 2)
+    user.run("cancel", name)
+    world.wait_phase(name, "Failed")
+
+
 def finishes(trainer):
     """Runs to the end with several replicas: all pods succeed, the model can be fetched, and its
     TensorBoard instance has its charts."""
@@ -290,7 +310,7 @@ def main():
         skip_all("there is no docker-registry")
     # Nothing listens at the HTTP address: its pods use HTTPS alone.
     return run_tests([no_image, trains, launcher_dies, launcher_leaves,
-                      finishes], given=lambda world: (Trainer(world),),
+                      launcher_dies_apart, finishes], given=lambda world: (Trainer(world),),
                      options=(*OPTIONS, "--supervisor-url", "http://127.0.0.1:9",
                               "--supervisor-https-port", "0"), reachable=True)
 

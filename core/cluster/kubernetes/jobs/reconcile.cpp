@@ -511,10 +511,9 @@ void Reconciler::wait_for_leader() {
     status_.message = fmt::format(
         "replica {}, which led the run, {}; the others go on with one of them as the launcher",
         status_.launcher(),
-        pod == nullptr ? "is gone"
-        : pod->end == PodEnd::disrupted
-            ? "was asked to stop" + because(*pod)
-            : fmt::format("ended with exit code {}{}", pod->exit_code, because(*pod)));
+        pod == nullptr                  ? "is gone"
+        : pod->end == PodEnd::disrupted ? "was asked to stop" + because(*pod)
+                                        : fmt::format("ended with exit code {}", pod->exit_code));
     event(true, "LauncherLost", status_.message);
   }
   status_.ready = static_cast<int>(
