@@ -17,7 +17,6 @@
 #include "core/launch/hosts/agent.h"
 #include "core/launch/io/run_progress.h"
 #include "core/net/http.h"
-#include "core/net/tcp.h"
 
 namespace adaptdl::kubernetes {
 namespace {
@@ -87,17 +86,6 @@ launch::LauncherAddress discover(const PodRun& pod) {
     fail("the supervisor's answer is not a list of addresses: {}", answer.body);
   }
   return {list[0].get<std::string>(), pod.port};
-}
-
-// The pods of a job look for its launcher at this port only.
-std::shared_ptr<Fd> listener_to_lead(const PodRun& pod, const launch::Talk& talk) {
-  try {
-    return std::make_shared<Fd>(listen_tcp(pod.port));
-  } catch (const Error& error) {
-    talk(
-        fmt::format("this pod cannot lead the run, should its launcher be lost: {}", error.what()));
-    return nullptr;
-  }
 }
 
 }  // namespace
@@ -263,7 +251,8 @@ int run_pod_agent(const PodRun& pod, const launch::RunOptions& options, const la
   agent.find_launcher = [&] { return discover(pod); };
   agent.check_folder = true;
   agent.lost_exit = static_cast<int>(ExitCode::terminated);  // the operator restarts all
-  agent.listener = listener_to_lead(pod, talk);
+  agent.listener = std::make_shared<Fd>();
+  agent.leads_at = pod.port;  // the pods of a job look for its launcher there only
   agent.lead = [&](int listener, const launch::Roster& roster) {
     talk("this replica's pod is to lead the run");
     return launch::start_successor(listener, roster, options.hosts->secret);

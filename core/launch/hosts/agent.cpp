@@ -60,7 +60,7 @@ class Agent {
         key_(agent_key(options.run.hosts->secret, options.run.name)),
         replicas_(
             replicas_of(options, talk, [this](const Json& message) { return post(message); })),
-        candidacy_(options.listener, {listening_address(options.run.reach), 0, ""},
+        candidacy_(options.listener, {listening_address(options.run.reach), options.leads_at, ""},
                    options.run.hosts->silence + kToNotice, options.lead) {}
 
   int run() {
@@ -210,6 +210,7 @@ class Agent {
     Stream stream(std::move(socket), key_, TlsSide::client);
     watch_peer(stream.fd(), options_.run.hosts->silence);
     auto link = std::make_unique<Channel>(greeted(std::move(stream), address, deadline));
+    candidacy_.open();
     join(*link, deadline);
     link_ = std::move(link);
     leader_ = address;

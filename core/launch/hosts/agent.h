@@ -58,6 +58,9 @@ struct AgentOptions {
   // Where a launcher on this host would listen, should it have to lead, and what starts it in place
   // of the one that `roster` is of. None: this host never leads.
   std::shared_ptr<Fd> listener;
+  // Instead of a listener that is open: its port, which is opened when the launcher is there, and
+  // may be on this host and have it; then this host never leads.
+  uint16_t leads_at = 0;
   std::function<Child(int listener, const Roster& roster)> lead;
 };
 

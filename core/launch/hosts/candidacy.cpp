@@ -21,7 +21,22 @@ Candidacy::Candidacy(std::shared_ptr<Fd> listener, TcpAddress at, Seconds until_
       at_(std::move(at)),
       until_lost_(until_lost),
       start_(std::move(start)) {
-  if (listener_) at_.port = port_of(listener_->get());
+  if (!listener_) return;
+  if (*listener_) {
+    at_.port = port_of(listener_->get());
+  } else {
+    lead_again_at_ = TimePoint::max();
+  }
+}
+
+void Candidacy::open() {
+  if (!listener_ || may_lead()) return;
+  try {
+    *listener_ = listen_tcp(at_);
+    lead_again_at_ = TimePoint::min();
+  } catch (const Error&) {
+    // The launcher may have it, on this host.
+  }
 }
 
 bool Candidacy::lead(const Roster& roster, bool nobody_else) {

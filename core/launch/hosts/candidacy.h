@@ -22,11 +22,14 @@ class Candidacy {
  public:
   using Start = std::function<Child(int listener, const Roster& roster)>;
 
-  // No listener: this host never leads. `at`: where it listens. `until_lost`: after which time a
-  // host here has noticed that its launcher is lost.
+  // No listener: this host never leads. `at`: where it listens; of a listener that is not open yet,
+  // for open(), with the port. `until_lost`: after which time a host here has noticed that its
+  // launcher is lost.
   Candidacy(std::shared_ptr<Fd> listener, TcpAddress at, Seconds until_lost, Start start);
 
-  uint16_t port() const { return at_.port; }  // 0: it never leads
+  // Does nothing if that is open, or its port is taken: then this host does not lead.
+  void open();
+  uint16_t port() const { return may_lead() ? at_.port : 0; }  // 0: it never leads
 
   // Starts a launcher in place of the one that the roster is of; whether one listens here. After
   // the end of one that this host has started it is the turn of others for a while, which see that
@@ -49,6 +52,7 @@ class Candidacy {
   bool knocked(Place place);
 
  private:
+  bool may_lead() const { return listener_ && lead_again_at_ != TimePoint::max(); }
   bool listens() const { return listener_ && *listener_ && !leads(); }
   void close_all();
 
@@ -58,8 +62,8 @@ class Candidacy {
   const Start start_;
   Child launcher_;
   bool has_led_ = false;
-  TimePoint lead_again_at_ = TimePoint::min();
-  TimePoint close_at_ = TimePoint::max();  // a connection waits until then
+  TimePoint lead_again_at_ = TimePoint::min();  // max: not before open()
+  TimePoint close_at_ = TimePoint::max();       // a connection waits until then
 };
 
 }  // namespace adaptdl::launch

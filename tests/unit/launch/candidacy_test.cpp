@@ -10,6 +10,7 @@
 #include "core/base/poll.h"
 #include "core/base/process.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/net/socket.h"
 #include "core/net/tcp.h"
 
 using namespace adaptdl;
@@ -109,6 +110,27 @@ TEST_CASE("candidacy: whose launcher has led may lead again if nobody else does"
   CHECK(host.candidacy.lead({}, true));
   CHECK(host.candidacy.leads());
   CHECK(host.knock());
+}
+
+TEST_CASE("candidacy: a port that is opened late, and may be taken") {
+  const auto listener = std::make_shared<Fd>();
+  uint16_t port = 0;
+  {
+    const Fd other = listen_tcp(0);
+    port = port_of(other.get());
+    Candidacy host(listener, {"", port, ""}, Seconds(1), nullptr);
+    host.open();
+    CHECK(host.port() == 0);
+    CHECK_FALSE(host.lead({}));
+    CHECK(host.deadline() == TimePoint::max());
+  }
+  Candidacy host(listener, {"", port, ""}, Seconds(1), nullptr);
+  host.look();
+  CHECK_FALSE(*listener);
+  CHECK(host.port() == 0);
+  host.open();
+  CHECK(*listener);
+  CHECK(host.port() == port);
 }
 
 TEST_CASE("candidacy: a host without a listener never leads") {
