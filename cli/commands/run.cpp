@@ -68,6 +68,11 @@ int run_run(const Arguments& arguments) {
         *pod, [&](const char* flag) { return arguments.given(flag); }, options);
     auto lost = launch::take_succession();
     if (pod->rank != 0 && !lost) return kubernetes::run_pod_agent(*pod, options, talk_to);
+    // By which a pod that takes over sees that it was left out (takeover.h).
+    options.hosts->remember =
+        [file = launch::RosterFile(options.checkpoint_dir)](const launch::Roster& roster) {
+          if (roster.shared) file.write(roster);
+        };
     hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
     if (lost) {
       kubernetes::set_successor_options(std::move(*lost), options);
@@ -118,7 +123,8 @@ int run_run(const Arguments& arguments) {
     if (const auto ended = follow(host, arguments, options, talk_to)) return *ended;
   }
   if (host && host->folder) host->folder->end(code);
-  if (host) launch::RosterFile(options.checkpoint_dir).forget();
+  const bool others_go_on = !host && code >= 128;  // a pod may have left the run to them
+  if (options.hosts && !others_go_on) launch::RosterFile(options.checkpoint_dir).forget();
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
