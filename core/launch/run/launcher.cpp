@@ -15,10 +15,6 @@ constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 
 constexpr std::chrono::seconds kLookElsewhere{1};
 
-// A launcher that was told to stop: how long it waits to see whether the other hosts were told,
-// too, and how long at most for replicas that leave.
-constexpr std::chrono::seconds kOthersTold{5}, kLongestLeave{20};
-
 // How long the end waits for the last checkpoint on its way to the mirror, and after which time it
 // says so.
 constexpr std::chrono::seconds kLastUpload{300};
@@ -63,6 +59,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
       takeover_(options, view_, replicas_, stream_, report),
+      hand_over_(options, replicas_),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       stragglers_(options.replace_stragglers, {view_, rendezvous_, replicas_, report}),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
@@ -86,7 +83,7 @@ int Launcher::run() {
                  .gpus = options_.gpus,
                  .evaluate = options_.evaluate});
   decide_all();
-  while (!handed_over_ && (!end_.ending() || !replicas_.empty())) {
+  while (!end_.ending() || !replicas_.empty()) {
     wait();
     replicas_.serve_hosts();
     const bool children = take_signals();
@@ -105,9 +102,8 @@ int Launcher::run() {
     }
     end_.check();
     tell_mirrored();
-    hand_over_if_due();
+    if (hands_over()) return kTerminated;
   }
-  if (handed_over_) return kTerminated;
   wait_for_mirror();
   return finish();
 }
@@ -131,7 +127,7 @@ bool Launcher::take_signals() {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) {
       children = true;
-    } else if (!end_.ending() && may_hand_over()) {
+    } else if (!end_.ending() && hand_over_.possible()) {
       begin_to_hand_over();
     } else if (!end_.ending()) {
       const bool saves = !options_.evaluate;
@@ -283,40 +279,29 @@ bool Launcher::lacks_hosts() {
   return true;
 }
 
-// Whether the other hosts go on if this one is told to stop.
-bool Launcher::may_hand_over() {
-  return options_.hosts && options_.hosts->hands_over && !leaves_since_ &&
-         replicas_.agents().others_may_lead();
-}
-
 void Launcher::begin_to_hand_over() {
   if (takeover_.gathers()) takeover_.give_up("told to stop");
   report_.talk("this host was told to stop; its replicas leave, and another host is to lead");
-  leaves_since_ = Monotonic::now();
+  hand_over_.begin();
   std::erase_if(rendezvous_.slots, [this](int slot) { return slot < options_.hosts->slots; });
   set_host_slots();
 }
 
-// Not before the others would know that they are to stop, too: then the run ends with a checkpoint.
-void Launcher::hand_over_if_due() {
-  if (!leaves_since_ || end_.ending()) return;
-  AgentServer& agents = replicas_.agents();
-  if (!agents.others_may_lead()) {
-    end_.begin({.result = "stopped", .exit = kTerminated, .repair = true, .checkpoint = true});
-    return;
+// Whether this launcher is to end, and another one leads.
+bool Launcher::hands_over() {
+  if (end_.ending()) return false;
+  switch (hand_over_.next(rendezvous_.slots, deadline_)) {
+    case HandOver::Next::go_on:
+      return false;
+    case HandOver::Next::stop:
+      end_.begin({.result = "stopped", .exit = kTerminated, .repair = true, .checkpoint = true});
+      return false;
+    case HandOver::Next::leave:
+      report_.talk("leaves the run to the other hosts");
+      replicas_.agents().leave_to_others();
+      return true;
   }
-  const bool leaves = std::ranges::any_of(replicas_.all(), [this](const auto& replica) {
-    return std::ranges::count(rendezvous_.slots, replica.second->slots.front()) == 0;
-  });
-  const TimePoint now = Monotonic::now(), told = *leaves_since_ + kOthersTold,
-                  latest = *leaves_since_ + kLongestLeave;
-  if (now < told || (leaves && now < latest)) {
-    deadline_ = std::min(deadline_.value_or(TimePoint::max()), now < told ? told : latest);
-    return;
-  }
-  report_.talk("leaves the run to the other hosts");
-  agents.leave_to_others();
-  handed_over_ = true;
+  return false;
 }
 
 void Launcher::part_cut_hosts() {

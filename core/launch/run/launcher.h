@@ -16,6 +16,7 @@
 #include "core/launch/run/cut_hosts.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
+#include "core/launch/run/hand_over.h"
 #include "core/launch/run/hung_replicas.h"
 #include "core/launch/run/rendezvous.h"
 #include "core/launch/run/replica_set.h"
@@ -55,9 +56,8 @@ class Launcher : private RunControl {
   AgentServer::Events host_events();
   bool waits_for_hosts();
   bool lacks_hosts();
-  bool may_hand_over();
   void begin_to_hand_over();
-  void hand_over_if_due();
+  bool hands_over();
   void part_cut_hosts();
 
   // Requests.
@@ -83,6 +83,7 @@ class Launcher : private RunControl {
   EventStream stream_;
   ReplicaSet replicas_;
   Takeover takeover_;
+  HandOver hand_over_;
   HungReplicas hung_;
   Stragglers stragglers_;
   Failures failures_;
@@ -93,8 +94,6 @@ class Launcher : private RunControl {
   std::string reason_;                 // of the newest decision
   size_t next_replicas_at_ = 0;
   TimePoint look_elsewhere_at_ = TimePoint::min();
-  std::optional<TimePoint> leaves_since_;  // this host was told to stop, and others go on
-  bool handed_over_ = false;
   CutHosts cut_hosts_;
   int64_t fresh_at_ = 0;          // Joining
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
