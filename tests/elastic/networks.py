@@ -38,8 +38,9 @@ class Pods(Group):
         return self.runs[-1] if host == 0 else self.agents[host]
 
     def stop(self):
-        """As the scheduler does: after a checkpoint."""
-        self.run.signal(signal.SIGTERM)
+        """As the scheduler does: all pods, after a checkpoint."""
+        for host in self.ranks:
+            self.pod(host).signal(signal.SIGTERM)
         self.expect_end(143)
 
     def finish(self):
