@@ -3,39 +3,75 @@ finished step is lost or done twice, and it goes on by itself once the network i
 
 Each host has a network namespace of its own, and a router loses and delays packets between them
 (support/networks.py). Host 0 runs the launcher, the others agents; the supervisor has a host, too.
-Like a supervisor, the tests start again what has ended. A longer run of drawn failures:
+Like an operator, the tests start again what has ended. A longer run of drawn failures:
 
     networks.py ADAPTDL PROGRAMS --only storm --seconds 600 --seed 7
 """
 
+import os
 import signal
 import time
 
-from support import (RECOVERY, Group, Hosts, Network, Storm, Supervisor, check, kill, main,
-                     wait_until, worker_of)
+from support import RECOVERY, Group, Hosts, Network, Storm, Supervisor, check, kill, main
 from support.storms import EPOCH
 
 
+SUCCESSION = 60  # s; as the operator's
+
+
 class Pods(Group):
-    """The pods of a job: host 0 runs the launcher, and the job ends with it."""
+    """The pods of a job, one on each host, and what the operator does: a pod that is lost comes
+    again, in another one's run if that goes on, and with a rank that none has had."""
 
-    leader = 0
-
-    def __init__(self, folder, network, supervisor, *settings, name="slow"):
+    def __init__(self, folder, network, *settings, name="slow"):
         super().__init__(folder, network, len(network.hosts) - 1, settings, name)
-        supervisor.addresses = [network.address(0)]
-        self.hosts = Hosts(folder, supervisor, network)
-        self.runs, self.agents = [], {}
+        self.supervisor = Supervisor(network.listener(len(self.ranks)), self.leads_now)
+        self.hosts = Hosts(folder, self.supervisor, network)
+        self.runs, self.host_of, self.current = [], [], {}
+        self.rank_of = {}  # by host
+        self.unled_since = None
+
+    @property
+    def leader(self):
+        """That of the newest launcher, be it dead."""
+        newest = [max((moment for moment, _ in run.leads()), default=0) for run in self.runs]
+        return self.host_of[newest.index(max(newest))]
+
+    def leads_now(self, rank):
+        hosts = {rank: host for host, rank in self.rank_of.items()}
+        if rank in hosts:
+            self.supervisor.addresses = [self.network.address(hosts[rank])]
 
     def begin(self, host, *arguments):
-        pod = self.hosts.pod(host, *arguments, name=self.name)
-        if host == 0:
-            self.runs.append(pod)
-        else:
-            self.agents[host] = pod
+        lives = any(pod.process.poll() is None for pod in self.current.values())
+        self.rank_of[host] = 1 + max(self.rank_of.values(), default=0) if lives else 0
+        pod = self.hosts.pod(self.rank_of[host], *arguments, host=host, name=self.name)
+        self.runs.append(pod)
+        self.host_of.append(host)
+        self.current[host] = pod
+        if not lives:
+            self.leads_now(0)
 
     def pod(self, host):
-        return self.runs[-1] if host == 0 else self.agents[host]
+        return self.current[host]
+
+    def leading_process(self):
+        starts = self.run.of("start")
+        return starts[-1]["pid"] if starts else None
+
+    def go_on(self):
+        """All start again if nobody leads for a minute."""
+        pid = self.leading_process()
+        if pid is not None and os.path.exists(f"/proc/{pid}"):
+            self.unled_since = None
+        elif self.unled_since is None:
+            self.unled_since = time.monotonic()
+        elif time.monotonic() - self.unled_since > SUCCESSION:
+            self.unled_since = None
+            for host in self.ranks:
+                self.kill_host(host)
+            self.start_killed()
+        return super().go_on()
 
     def stop(self):
         """As the scheduler does: all pods, after a checkpoint."""
@@ -44,27 +80,26 @@ class Pods(Group):
         self.expect_end(143)
 
     def finish(self):
-        """Goes on to the end of a pass, on the launcher's host alone: the run may end before other
-        hosts can join. Returns the number of passes."""
+        """Goes on to the end of a pass, on one host alone: the run may end before others can join.
+        Returns the number of passes."""
         epochs = self.run.last_step() // EPOCH + 2
         self.start(0, "--set", f"epochs={epochs}")
-        self.run.expect_end(0, 2 * RECOVERY)
+        self.pod(0).expect_end(0, 2 * RECOVERY)
         return epochs
 
 
 class Scene:
-    """A network, its supervisor and its group."""
+    """A network and the pods on it."""
 
     def __init__(self, folder, replicas, seed, *settings, **more):
         self.network = Network(folder, replicas + 1, seed)
-        self.supervisor = Supervisor(self.network.listener(replicas))
-        self.group = Pods(folder, self.network, self.supervisor, *settings, **more)
+        self.group = Pods(folder, self.network, *settings, **more)
 
     def __enter__(self):
         return self.network, self.group
 
     def __exit__(self, *error):
-        self.supervisor.__exit__(*error)
+        self.group.supervisor.__exit__(*error)
         self.network.__exit__(*error)
 
 
@@ -166,7 +201,7 @@ def untold_steps(folder, draw):
     with Scene(folder, 3, 1) as (_, group):
         group.start_all()
         first_replica(group, 1)
-        kill(group.agents[1].process.pid, signal.SIGSTOP)
+        kill(group.pod(1).process.pid, signal.SIGSTOP)
         time.sleep(0.5)
         seen, told = group.run.count(), group.run.last_step()
         time.sleep(2)
@@ -198,7 +233,8 @@ def first_unseen(folder, draw):
 
 
 def host_lost(folder, draw):
-    """A host that sees nobody ends its replica; the others go on without it until it is back."""
+    """A host that sees nobody waits, and does not lead; the others go on without it until it is
+    back."""
     with Scene(folder, 3, 1) as (network, group):
         group.start_all()
         group.run.wait_steps_more(5)
@@ -207,8 +243,8 @@ def host_lost(folder, draw):
         group.run.wait_replicas(2, RECOVERY, after=seen)
         group.run.wait_steps_more(5)
         check("host" in group.run.of("failure")[-1]["reason"], "it does not say which")
-        wait_until(lambda: not worker_of(group.agents[2]), "no replica without a launcher",
-                   RECOVERY)
+        group.pod(2).says("this replica's pod is to lead the run")
+        check(not group.pod(2).of("step"), "it trains alone")
         plain_endings(group)
 
 

@@ -18,9 +18,9 @@ LINK_KEY = "key-of-the-links"
 
 class Supervisor:
     """Answers like the operator's supervisor: 408 until it knows an address. `listener`: a socket
-    on its host; none: this machine's."""
+    on its host; none: this machine's. `leads`: called with the rank of a pod that leads now."""
 
-    def __init__(self, listener=None):
+    def __init__(self, listener=None, leads=lambda rank: None):
         self.addresses, self.hints = None, []
         outer = self
 
@@ -32,9 +32,11 @@ class Supervisor:
                 self.answer(404 if not asked else 200 if known else 408, body)
 
             def do_PUT(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 if self.path == f"/j/{TOKEN}/hints/team/train":
                     outer.hints.append(json.loads(body))
+                if self.path.startswith(f"/j/{TOKEN}/leads/team/train/0/"):
+                    leads(int(self.path.rsplit("/", 1)[1]))
                 self.answer(200, b"")
 
             def answer(self, status, body):
@@ -69,20 +71,21 @@ class Supervisor:
 
 
 class Hosts:
-    """The pods of one group: rank 0 runs the launcher. `network`: has a host for each rank; none:
-    all are on this machine's."""
+    """The pods of one group: rank 0 runs the launcher. `network`: has a host for each; none: all
+    are on this machine's."""
 
     def __init__(self, folder, supervisor, network=None):
         self.folder, self.supervisor, self.network = folder, supervisor, network
         self.port = free_port()
         self.shared = folder.file("share")
 
-    def pod(self, rank, *arguments, link_key=LINK_KEY, name="slow", **environment):
+    def pod(self, rank, *arguments, host=None, link_key=LINK_KEY, name="slow", **environment):
+        """`host`: of the network; none: that of the same number."""
         logs = self.folder.file(f"tmp-{rank}")
         os.makedirs(logs, exist_ok=True)
         pod = self.folder.run(
             self.folder.program(name), *arguments, ADAPTDL_RESCALE="live", TMPDIR=logs,
-            before=self.network.on(rank) if self.network else (),
+            before=self.network.on(rank if host is None else host) if self.network else (),
             ADAPTDL_SUPERVISOR_URL=self.supervisor.url(), ADAPTDL_JOB_ID="team/train",
             ADAPTDL_JOB_TOKEN=TOKEN, ADAPTDL_LINK_KEY=link_key, ADAPTDL_NUM_RESTARTS="0",
             ADAPTDL_REPLICA_RANK=str(rank),
