@@ -60,7 +60,8 @@ def joined(folder):
         runs = [site.run(0, *words, program="large")]
         site.share_key()
         runs.append(site.run(1, *words, program="large"))
-        runs[0].wait_event("rescale", to=2)
+        runs[0].wait_replicas(2)
+        runs[0].wait_steps_more(3)
         seen = runs[0].count()
         runs.append(site.run(2, *words, program="large"))
         event = runs[0].wait_event("rescale", after=seen, to=3)

@@ -34,6 +34,13 @@ def goes_on(run, replicas, step, lost_at, after=0):
     check(steps == list(range(steps[0], steps[0] + len(steps))), "steps are lost, or come twice")
 
 
+def told_to_go(runs):
+    for run in runs:
+        run.signal(signal.SIGTERM)
+    for run in runs:
+        check(run.end() == 143, "a host that was told to go")
+
+
 def folder_decides(folder, draw):
     """Hosts that share the checkpoint folder: whoever gets its lock leads, as often as that is
     needed. Hosts that were lost come again, and the run ends as if nothing had been."""
@@ -163,10 +170,7 @@ def first_comes_again(folder, draw):
         runs[1].wait_replicas(3, after=seen)
         runs[1].wait_steps_more(3)
         check(not runs[0].events, "the host that came again trains, too")
-        for run in runs:
-            run.signal(signal.SIGTERM)
-        for run in runs:
-            check(run.end() == 143, "a host that was told to go")
+        told_to_go(runs)
 
 
 def partition(folder, draw):
@@ -193,10 +197,7 @@ def partition(folder, draw):
         runs[1].wait_replicas(3, after=seen)
         runs[1].wait_steps_more(3)
         check(runs[0].last_step() == last, "the one that was cut off trains for itself")
-        for run in runs:
-            run.signal(signal.SIGTERM)
-        for run in runs:
-            check(run.end() == 143, "a host that was told to go")
+        told_to_go(runs)
 
 
 def long_ago(folder, draw):
@@ -279,10 +280,7 @@ def comes_again_at_once(folder, draw):
             runs[1].wait_replicas(3)
             runs[1].wait_steps_more(3)
             check(not runs[0].events, "the host that came again trains, too")
-            for run in runs:
-                run.signal(signal.SIGTERM)
-            for run in runs:
-                check(run.end() == 143, "a host that was told to go")
+            told_to_go(runs)
 
 
 main(folder_decides, majority_decides, comes_again_at_once, leads_again, left_out,
