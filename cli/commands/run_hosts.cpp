@@ -178,12 +178,9 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
   }
 }
 
-// In the folder that all share the launcher does; in its own each host.
-void remember_others(const launch::RunOptions& options, bool leads, launch::HostsOptions& hosts) {
-  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir),
-                    leads](const launch::Roster& roster) {
-    if (leads || !roster.shared) file.write(roster);
-  };
+void remember_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
+  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
+                       const launch::Roster& roster) { file.write(roster); };
 }
 
 // Those that this host, the named one, was with may go on without it, or be about to.
@@ -240,7 +237,7 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   const bool shared = lost.roster.shared;
   options.succeeds = std::move(lost.roster);
   options.fresh = false;
-  remember_others(options, true, hosts);
+  remember_others(options, hosts);
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
@@ -356,7 +353,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
     find_successor(arguments, options, host, hosts, talk);
-    remember_others(options, host.leads, hosts);
+    remember_others(options, hosts);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
   }

@@ -403,7 +403,8 @@ class Agent {
     }
     if (type == "roster") {
       roster_ = roster_from_json(message.at("roster"), "roster");
-      if (options_.run.hosts->remember) options_.run.hosts->remember(roster_);
+      // In a folder that all share the launcher does it.
+      if (!roster_.shared && options_.run.hosts->remember) options_.run.hosts->remember(roster_);
       post(knows());
       if (leaving_ != 0) post({{"type", "leaving"}});  // the last launcher was told
       return;

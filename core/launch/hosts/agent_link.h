@@ -11,11 +11,10 @@
 //                                  (run_folder.h)
 //   roster    {roster}             the hosts of the run have changed (roster.h)
 //   refused   {reason, final}      it is not; final: nor will it ever be
-//   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh_at}}  start a
-//   replica
-//                                  on that slot, counted from 0 on each host. Its welcome
-//                                  (protocol.h) is the agent's own but for the invitation. Of a
-//                                  command, host_command.h has the invitation and the messages
+//   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh_at}}
+//                                  start a replica on that slot, counted from 0 on each host. Its
+//                                  welcome (protocol.h) is the agent's own but for the invitation.
+//                                  Of a command, host_command.h has the invitation and messages
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
@@ -68,7 +67,8 @@ struct HostsOptions {
   std::shared_ptr<Fd> listener;
   // Of the launcher: called once, when no other launcher can run in this checkpoint folder.
   std::function<void()> announce;
-  // Called with the hosts whenever they change; where they share a folder, once all know of it.
+  // Called with the hosts whenever they change; where they share a folder, by the launcher alone,
+  // once all know of it.
   std::function<void(const Roster&)> remember;
   // Only hosts that share the checkpoint folder go on without their launcher: its lock decides.
   // Else also those that share nothing do, if they are a majority (roster.h); a launcher that has
