@@ -9,6 +9,15 @@
 #include "core/base/error.h"
 
 namespace adaptdl {
+namespace {
+
+// The earliest of all deadlines, TimePoint::min(), is too far away to be subtracted from.
+double milliseconds_until(TimePoint deadline) {
+  const TimePoint now = Monotonic::now();
+  return deadline <= now ? 0 : seconds_between(now, deadline) * 1e3;
+}
+
+}  // namespace
 
 void set_nonblocking(int fd, bool on) {
   const int flags = fcntl(fd, F_GETFL);
@@ -22,8 +31,7 @@ bool wait_ready(int fd, short events, std::optional<TimePoint> deadline) {
   for (;;) {
     int timeout_ms = -1;
     if (deadline) {
-      const double left = std::ceil(seconds_between(Monotonic::now(), *deadline) * 1e3);
-      timeout_ms = static_cast<int>(std::clamp(left, 0.0, 1e9));
+      timeout_ms = static_cast<int>(std::min(std::ceil(milliseconds_until(*deadline)), 1e9));
     }
     pollfd entry{fd, events, 0};
     const int count = ::poll(&entry, 1, timeout_ms);
@@ -36,8 +44,7 @@ bool wait_ready(int fd, short events, std::optional<TimePoint> deadline) {
 void poll_until(std::vector<pollfd>& waits, TimePoint deadline) {
   int timeout_ms = -1;
   if (deadline != TimePoint::max()) {
-    const double left = seconds_between(Monotonic::now(), deadline) * 1e3 + 1;
-    timeout_ms = static_cast<int>(std::clamp(left, 0.0, 60e3));
+    timeout_ms = static_cast<int>(std::min(std::ceil(milliseconds_until(deadline)), 60e3));
   }
   ::poll(waits.data(), waits.size(), timeout_ms);
 }

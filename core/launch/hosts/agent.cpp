@@ -317,7 +317,7 @@ class Agent {
     } else if (seeks()) {
       until = std::min(until, retry_at_);
     }
-    if (leaving_ != 0) until = std::min({until, kill_at_, leads_until_});
+    if (leaving_ != 0) until = std::min(until, still_leads() ? leads_until_ : kill_at_);
     candidacy_.add_wait(place(), waits);
     until = std::min(until, candidacy_.deadline());
     replicas_->add_waits(waits);
@@ -403,8 +403,7 @@ class Agent {
     }
     if (type == "roster") {
       roster_ = roster_from_json(message.at("roster"), "roster");
-      // In a folder that all share the launcher does it.
-      if (!roster_.shared && options_.run.hosts->remember) options_.run.hosts->remember(roster_);
+      if (!shares_ && options_.run.hosts->remember) options_.run.hosts->remember(roster_);
       post(knows());
       if (leaving_ != 0) post({{"type", "leaving"}});  // the last launcher was told
       return;

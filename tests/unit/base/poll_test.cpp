@@ -1,0 +1,22 @@
+#include "core/base/poll.h"
+
+#include <doctest/doctest.h>
+
+using namespace adaptdl;
+
+TEST_CASE("a deadline that is over, be it the earliest of all, is not waited for") {
+  std::vector<pollfd> nothing;
+  for (const TimePoint deadline : {TimePoint::min(), TimePoint(), Monotonic::now()}) {
+    const TimePoint begun = Monotonic::now();
+    poll_until(nothing, deadline);
+    CHECK_FALSE(wait_ready(-1, POLLIN, deadline));
+    CHECK(seconds_since(begun) < 1);
+  }
+}
+
+TEST_CASE("a wait ends at its deadline, not before") {
+  std::vector<pollfd> nothing;
+  const TimePoint deadline = Monotonic::now() + std::chrono::milliseconds(20);
+  poll_until(nothing, deadline);
+  CHECK(Monotonic::now() >= deadline);
+}
