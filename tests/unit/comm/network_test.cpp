@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include "tests/support/soon.h"
 #include "tests/unit/comm/group.h"
 
 namespace network_test {
@@ -17,6 +18,8 @@ using namespace adaptdl::comm::testing;
 
 namespace {
 
+using adaptdl::testing::soon;
+
 struct Board {
   std::atomic<int> apart, wired, up, listening, good;
   struct Member {
@@ -25,15 +28,6 @@ struct Board {
     char problem[512];
   } members[4];
 };
-
-bool wait_until(const std::function<bool()>& condition) {
-  const TimePoint deadline = in_seconds(20);
-  while (!condition()) {
-    if (Monotonic::now() > deadline) return false;
-    usleep(500);
-  }
-  return true;
-}
 
 bool sh(const std::string& command) {
   return std::system((command + " 2>/dev/null").c_str()) == 0;
@@ -47,7 +41,7 @@ void member(Board& board, int rank, const std::string& interface) {
   auto& mine = board.members[rank];
   std::strncpy(mine.endpoint, listener.endpoint().dump().c_str(), sizeof mine.endpoint - 1);
   ++board.listening;
-  if (!wait_until([&] { return board.listening == 4; })) fail("the others do not listen");
+  if (!soon([&] { return board.listening == 4; })) fail("the others do not listen");
   GroupOptions options_of_group;
   options_of_group.generation = 1;
   options_of_group.rank = rank;
@@ -69,7 +63,7 @@ void member(Board& board, int rank, const std::string& interface) {
 void host(Board& board, int number, const std::string& interface) {
   if (unshare(CLONE_NEWNET) != 0) _exit(1);
   ++board.apart;
-  if (!wait_until([&] { return board.wired == 1; })) _exit(1);
+  if (!soon([&] { return board.wired == 1; })) _exit(1);
   const std::string letter = number == 0 ? "a" : "b";
   for (const std::string& cable : {std::string("0"), std::string("1")}) {
     sh("ip addr add 10.77." + cable + "." + std::to_string(number + 1) + "/24 dev " + letter +
@@ -78,7 +72,7 @@ void host(Board& board, int number, const std::string& interface) {
   }
   sh("ip link set lo up");
   ++board.up;
-  if (!wait_until([&] { return board.up == 2; })) _exit(1);  // a cable of one end carries nothing
+  if (!soon([&] { return board.up == 2; })) _exit(1);  // a cable of one end carries nothing
   std::vector<pid_t> children;
   for (int rank = 2 * number; rank < 2 * number + 2; ++rank) {
     const pid_t child = fork();
@@ -106,7 +100,7 @@ int coordinate(Board& board, const std::string& interface) {
     hosts[number] = fork();
     if (hosts[number] == 0) host(board, number, interface);
   }
-  bool wired = wait_until([&] { return board.apart == 2; });
+  bool wired = soon([&] { return board.apart == 2; });
   for (int number = 0; number < 2; ++number) {
     const std::string letter = number == 0 ? "a" : "b";
     for (const std::string cable : {"0", "1"}) {

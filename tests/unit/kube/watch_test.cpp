@@ -5,12 +5,15 @@
 
 #include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
+#include "tests/support/soon.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/kube/fake_api.h"
 #include "tests/unit/net/loopback_server.h"
 
 namespace adaptdl::kube::watch_test {
 namespace {
+
+using adaptdl::testing::soon;
 
 const Resource kMaps = kConfigMaps.in("default");
 
@@ -41,16 +44,6 @@ struct Told {
   std::mutex mutex;
   std::string all;
 };
-
-template <typename Condition>
-bool soon(Condition condition) {
-  const TimePoint start = Monotonic::now();
-  while (!condition()) {
-    if (seconds_since(start) > 20) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 }  // namespace
 

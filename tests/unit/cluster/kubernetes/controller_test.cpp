@@ -10,23 +10,17 @@
 
 #include "core/cluster/kubernetes/jobs/supervisor_backend.h"
 #include "core/policy/policy.h"
+#include "tests/support/soon.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 namespace adaptdl::kubernetes {
 namespace {
 
+using adaptdl::testing::soon;
+
 constexpr const char* kSpace = "team-a";
 const kube::Resource kTestEvents{"events.k8s.io", "v1", "events", "", "", ""};
-
-bool soon(const std::function<bool()>& condition) {
-  const TimePoint begun = Monotonic::now();
-  while (!condition()) {
-    if (seconds_since(begun) > 20) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
 
 // What a leader has, but for the lease. Works from start() to stop().
 class Leader {

@@ -14,23 +14,16 @@
 #include "core/kube/informer.h"
 #include "core/net/http.h"
 #include "core/net/http_server.h"
+#include "tests/support/soon.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 namespace adaptdl::kubernetes::operator_test {
 namespace {
 
-constexpr Seconds kSoon{20};  // on a busy machine
-constexpr double kGone = 2;   // s after it was told to go; what its pod's end waits for
+using adaptdl::testing::soon;
 
-bool soon(const std::function<bool()>& condition) {
-  const TimePoint begun = Monotonic::now();
-  while (!condition()) {
-    if (seconds_since(begun) > kSoon.count()) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
-}
+constexpr double kGone = 2;  // s after it was told to go; what its pod's end waits for
 
 // An operator with a thread and a client of its own, as a process has them.
 class Running {

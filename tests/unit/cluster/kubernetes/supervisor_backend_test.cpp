@@ -9,25 +9,19 @@
 
 #include "core/cluster/kubernetes/jobs/job_keys.h"
 #include "core/cluster/kubernetes/jobs/pod_builder.h"
+#include "tests/support/soon.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 namespace adaptdl::kubernetes::supervisor_backend_test {
 namespace {
 
+using adaptdl::testing::soon;
+
 constexpr const char* kTeam = "team-a";
 
 Json node_with(const char* name, const char* kind) {
   return {{"metadata", {{"name", name}, {"labels", {{"lab.example/kind", kind}}}}}};
-}
-
-bool soon(const std::function<bool()>& condition) {
-  const TimePoint begun = Monotonic::now();
-  while (!condition()) {
-    if (seconds_since(begun) > 20) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return true;
 }
 
 // A job of two replicas, and its pods as the operator's watch sees them.
@@ -47,7 +41,7 @@ struct TwoReplicas {
     std::string problem;
     job = read_job(api.put(kTestJobs.in(kTeam), object), problem);
     REQUIRE(problem.empty());
-    REQUIRE(soon([&] { return cache.synced(); }));
+    REQUIRE(soon([&] { return supervised.find(kTeam, "digits").has_value(); }));
   }
   void put_pod(int64_t group, int rank, const std::string& ip) {
     JobStatus status = job.status;

@@ -13,6 +13,7 @@
 #include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
 #include "core/net/http.h"
+#include "tests/support/soon.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 #include "tests/unit/net/certificate.h"
@@ -20,17 +21,10 @@
 namespace adaptdl::kubernetes::webhook_test {
 namespace {
 
+using adaptdl::testing::soon;
+
 constexpr const char* kHost = "adaptdl-validator.adaptdl.svc";
 constexpr double kLong = 90 * 86400;
-
-bool soon(const std::function<bool()>& condition) {
-  const TimePoint begun = Monotonic::now();
-  while (!condition()) {
-    if (seconds_since(begun) > 30) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
 
 struct Lab {
   kube::FakeApi api{operator_kinds()};
