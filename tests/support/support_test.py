@@ -1,5 +1,6 @@
 """Tests of these modules: results, the report of a failure, and cleanup."""
 
+import json
 import os
 import random
 import signal
@@ -9,6 +10,7 @@ import tempfile
 import unittest
 
 from support import MARK, carriers, run_command, wait_until
+from support import failures
 from support.router import Direction
 
 SCRIPT = r"""
@@ -124,6 +126,19 @@ class Router(unittest.TestCase):
         self.assertEqual(self.due(2, delay=0.25), [10.25] * 2)
         self.assertEqual(self.due(3, rate=4000, delay=1.0), [11.25, 11.5, 11.75])
         self.assertEqual(self.due(9, rate=4000).count(None), 4)  # waits for a second at most
+
+
+class Failures(unittest.TestCase):
+    def test_the_end_of_what_failed_tests_printed(self):
+        tests = [{"name": "good", "result": "OK", "stdout": "fine"},
+                 {"name": "bad", "result": "TIMEOUT", "stdout": "1\n" * 99 + "2", "stderr": "3\n"}]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
+            log.write("".join(json.dumps(test) + "\n" for test in tests))
+            log.flush()
+            said = subprocess.run([sys.executable, failures.__file__, log.name], check=True,
+                                  capture_output=True, text=True).stdout.splitlines()
+        self.assertEqual(said[0], "---- bad (TIMEOUT), the end of what it printed:")
+        self.assertEqual(said[1:], ["1"] * 38 + ["2", "3"])
 
 
 if __name__ == "__main__":
