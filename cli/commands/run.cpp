@@ -69,10 +69,7 @@ int run_run(const Arguments& arguments) {
     auto lost = launch::take_succession();
     if (pod->rank != 0 && !lost) return kubernetes::run_pod_agent(*pod, options, talk_to);
     // By which a pod that takes over sees that it was left out (takeover.h).
-    options.hosts->remember =
-        [file = launch::RosterFile(options.checkpoint_dir)](const launch::Roster& roster) {
-          if (roster.shared) file.write(roster);
-        };
+    options.hosts->remember = launch::roster_keeper(options.checkpoint_dir, talk_to);
     hints = std::make_shared<kubernetes::HintPoster>(*pod, talk_to);
     if (lost) {
       kubernetes::set_successor_options(std::move(*lost), options);

@@ -178,11 +178,6 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
   }
 }
 
-void remember_others(const launch::RunOptions& options, launch::HostsOptions& hosts) {
-  hosts.remember = [file = launch::RosterFile(options.checkpoint_dir)](
-                       const launch::Roster& roster) { file.write(roster); };
-}
-
 // Those that this host, the named one, was with may go on without it, or be about to.
 std::optional<launch::LauncherAddress> leader_of_known(const launch::Roster& known,
                                                        const launch::RunOptions& options,
@@ -237,7 +232,6 @@ void succeed(launch::Successor lost, const std::optional<launch::ParallelTask>& 
   const bool shared = lost.roster.shared;
   options.succeeds = std::move(lost.roster);
   options.fresh = false;
-  remember_others(options, hosts);
   if (!shared) return;
   host.folder =
       std::make_shared<launch::FolderMeeting>(options.checkpoint_dir, task ? task->start : "");
@@ -353,9 +347,11 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
     find_successor(arguments, options, host, hosts, talk);
-    remember_others(options, hosts);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
+  }
+  if (!arguments.given("hosts")) {
+    hosts.remember = launch::roster_keeper(options.checkpoint_dir, talk);
   }
   if (options.gpus > 0 && hosts.slots > options.gpus) {
     throw UsageError(fmt::format("--replicas {}: each has a GPU, and this host has {}.",

@@ -147,6 +147,36 @@ def left_out(folder, draw):
         check(runs[2].end() == 143, "the end of a cancelled run")
 
 
+def led_alone(folder, draw):
+    """The host that leads was cut off from all others, trained on alone, and died: the others have
+    kept a state that is older than its newest checkpoint, so that they go on from there."""
+    with Site(folder, 3) as site:
+        words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
+        runs = [site.run(0, "1:3", *words)]
+        site.share_key()
+        for host in (1, 2):
+            runs.append(site.run(host, "1:3", *words))
+            runs[0].wait_replicas(host + 1)
+        runs[0].wait_steps_more(5)
+        seen = runs[0].count()
+        site.network.fail_between([0], [1, 2], cut=True)
+        cut_at = runs[0].last_step()
+        runs[0].wait_replicas(1, after=seen)
+        runs[0].wait_steps_more(50)
+        kept = runs[0].wait_event("checkpoint", after=runs[0].count())["step"]
+        kill(runs[0].process.pid)
+        site.network.heal()
+        wait_until(lambda: any(run.of("resume") for run in runs[1:]), "a host that leads", 30)
+        leads = next(run for run in runs[1:] if run.of("resume"))
+        resumed = leads.of("resume")[0]
+        check(resumed["step"] >= kept > cut_at + 50, "an old state", cut_at, kept, resumed)
+        leads.says("have trained without these")
+        leads.wait_replicas(2)
+        leads.wait_steps_more(3)
+        check(min(event["step"] for event in leads.of("step")) > kept, "steps are repeated")
+        told_to_go(runs[1:])
+
+
 def first_comes_again(folder, draw):
     """A host that leads was lost, shares nothing with the others, and comes again by the same
     command, as one that a service manager starts: it joins those that went on. So does one that did
@@ -283,5 +313,5 @@ def comes_again_at_once(folder, draw):
             told_to_go(runs)
 
 
-main(folder_decides, majority_decides, comes_again_at_once, leads_again, left_out,
+main(folder_decides, majority_decides, comes_again_at_once, leads_again, left_out, led_alone,
      first_comes_again, partition, long_ago, nobody_leads, taken_for_a_moment)

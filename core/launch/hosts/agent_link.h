@@ -67,8 +67,8 @@ struct HostsOptions {
   std::shared_ptr<Fd> listener;
   // Of the launcher: called once, when no other launcher can run in this checkpoint folder.
   std::function<void()> announce;
-  // Called with the hosts whenever they change; where they share a folder, by the launcher alone,
-  // once all know of it.
+  // Called by the launcher whenever its hosts change and before a generation is announced, and by
+  // those that do not share its checkpoint folder when they hear of its hosts. Throws nothing.
   std::function<void(const Roster&)> remember;
   // Only hosts that share the checkpoint folder go on without their launcher: its lock decides.
   // Else also those that share nothing do, if they are a majority (roster.h); a launcher that has

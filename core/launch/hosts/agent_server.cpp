@@ -325,8 +325,6 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   if (shared != roster_.shared) roster_changed_ = true;
   const bool all_know = std::ranges::all_of(
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
-  // Whoever takes over compares (takeover.h), and so may not find one that nobody had.
-  if (all_know && roster_.shared && options_.remember) options_.remember(roster_);
   if (all_know && may_train()) {
     settled_ = roster_;
     left_.clear();
@@ -345,7 +343,7 @@ void AgentServer::tell_roster() {
     roster_.shared = roster_.shared && agent->shares;
     roster_.hosts.push_back({agent->id, agent->address, agent->leads_at});
   }
-  if (!roster_.shared && options_.remember) options_.remember(roster_);
+  remember();
   if (!roster_.any_may_lead()) {  // nobody will ask
     if (may_train()) guarded_ = false;
     return;
@@ -353,6 +351,21 @@ void AgentServer::tell_roster() {
   for (const auto& agent : agents_) {
     if (agent->here()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
   }
+}
+
+void AgentServer::remember() const {
+  if (options_.remember && roster_.number > 0) options_.remember(roster_);
+}
+
+void AgentServer::lead(Roster::Announced announced) {
+  leads_ = true;
+  roster_.announced = std::move(announced);
+}
+
+void AgentServer::announced(Roster::Announced announced) {
+  roster_.announced = std::move(announced);
+  if (roster_changed_ && leads_ && may_train()) return tell_roster();
+  remember();
 }
 
 void AgentServer::drop(Agent& agent, const std::string& why) {
@@ -466,9 +479,9 @@ bool AgentServer::others_may_lead() const {
          });
 }
 
-int AgentServer::hosts_of_before() const {
-  return static_cast<int>(std::ranges::count_if(agents_, [this](const auto& agent) {
-    return agent->here() && agent->has_told && before_.find(agent->id) != nullptr;
+int AgentServer::hosts_of(const Roster& roster) const {
+  return static_cast<int>(std::ranges::count_if(agents_, [&](const auto& agent) {
+    return agent->here() && agent->has_told && roster.find(agent->id) != nullptr;
   }));
 }
 

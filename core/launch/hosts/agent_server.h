@@ -73,12 +73,14 @@ class AgentServer {
   bool others_may_lead() const;
 
   // Taking over: the newest roster that a host here has had from the last launcher, and how many of
-  // its hosts have told all that they kept. Until lead() they keep that roster.
+  // a roster's hosts have told all that they kept. Until lead() they keep that roster.
   const Roster& before() const { return before_; }
-  int hosts_of_before() const;
+  int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
-  void lead() { leads_ = true; }
+  void lead(Roster::Announced announced);
+  // Before the replicas hear of it.
+  void announced(Roster::Announced announced);
   // Closes all connections, without a word: the replicas there wait for another launcher.
   void leave_to_others();
 
@@ -103,6 +105,7 @@ class AgentServer {
   void on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::json& message);
   void on_knows(Agent& agent, const nlohmann::json& message);
   void tell_roster();
+  void remember() const;
   int settled_here() const;
   std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
   std::string refusal(const nlohmann::json& join) const;  // "": none

@@ -25,7 +25,9 @@ nlohmann::json to_json(const Roster& roster) {
           {"run_id", roster.run_id},
           {"shared", roster.shared},
           {"size", roster.size},
-          {"hosts", std::move(hosts)}};
+          {"hosts", std::move(hosts)},
+          {"generation", roster.announced.generation},
+          {"members", roster.announced.members}};
 }
 
 Roster roster_from_json(const nlohmann::json& json, const char* what) {
@@ -39,6 +41,9 @@ Roster roster_from_json(const nlohmann::json& json, const char* what) {
                             json_get<std::string>(host, "address", what),
                             json_get<uint16_t>(host, "port", what)});
   }
+  roster.announced.generation = json_find<uint64_t>(json, "generation", what).value_or(0);
+  roster.announced.members =
+      json_find<std::vector<MemberId>>(json, "members", what).value_or(std::vector<MemberId>());
   if (roster.size < static_cast<int>(roster.hosts.size()) || roster.size > kMostHosts) {
     fail("{}: {} hosts of {}", what, roster.hosts.size(), roster.size);
   }

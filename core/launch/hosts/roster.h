@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/launch/io/protocol.h"
+
 namespace adaptdl::launch {
 
 struct Roster {
@@ -23,6 +25,11 @@ struct Roster {
   bool shared = false;
   int size = 1;             // hosts, the launcher's own included if replicas run on it
   std::vector<Host> hosts;  // those with an agent, in the order in which they joined
+  // The newest generation that the launcher has announced, perhaps since then (RosterFile).
+  struct Announced {
+    uint64_t generation = 0;  // 0: none
+    std::vector<MemberId> members;
+  } announced;
 
   const Host* find(const std::string& id) const;  // null: not in it
   bool any_may_lead() const;

@@ -1,7 +1,9 @@
 #include "core/launch/hosts/roster_file.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <thread>
+#include <utility>
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -51,6 +53,21 @@ std::optional<Roster> RosterFile::read() const {
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::function<void(const Roster&)> roster_keeper(const std::string& checkpoint_dir, Talk talk) {
+  return [file = RosterFile(checkpoint_dir), talk = std::move(talk),
+          failing = false](const Roster& roster) mutable {
+    try {
+      file.write(roster);
+      failing = false;
+    } catch (const Error& error) {
+      if (!std::exchange(failing, true)) {
+        talk(fmt::format("cannot keep the hosts of this run for one that takes over: {}",
+                         error.what()));
+      }
+    }
+  };
 }
 
 std::vector<LauncherAddress> others_of(const Roster& roster) {

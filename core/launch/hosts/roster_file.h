@@ -1,8 +1,10 @@
 #pragma once
 
 // CHECKPOINT_DIR/roster.json: the other hosts of a run, as its launcher, or this host, last knew
-// them. A host that was lost and comes again finds by it those that go on without it.
+// them. A host that was lost and comes again finds by it those that go on without it; in a folder
+// that hosts share, whoever takes over from a launcher sees whether others have trained without it.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +26,9 @@ class RosterFile {
  private:
   const std::string path_;
 };
+
+// HostsOptions::remember: writes the file; tells `talk` when that fails, once until it works again.
+std::function<void(const Roster&)> roster_keeper(const std::string& checkpoint_dir, Talk talk);
 
 // Where its other hosts lead, if they do.
 std::vector<LauncherAddress> others_of(const Roster& roster);

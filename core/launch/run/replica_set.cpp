@@ -64,6 +64,7 @@ void ReplicaSet::adopt(std::unique_ptr<Replica> replica) {
 
 void ReplicaSet::announce(const Generation& generation, const std::vector<MemberId>& leavers,
                           int64_t atomic_limit) {
+  if (agents_) agents_->announced({generation.number, generation.members});
   nlohmann::json members = nlohmann::json::array();
   for (const MemberId id : generation.members) {
     const Replica& replica = *find(id);

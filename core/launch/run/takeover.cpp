@@ -43,25 +43,33 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   if (!since_) return std::nullopt;
   AgentServer& agents = replicas_.agents();
   const Roster& before = agents.before();
-  const int here = agents.hosts_of_before(), needed = needed_to_lead(before);
-  const bool all = here == static_cast<int>(before.hosts.size());
-  const bool behind = fell_behind();
-  const bool stateless = !before.shared && view_.trained() == 0;
-  const bool lacks = here < needed || behind || (stateless && !all);
+  const int here = agents.hosts_of(before), needed = needed_to_lead(before);
+  const auto all_of = [&](const Roster& roster) {
+    return agents.hosts_of(roster) == static_cast<int>(roster.hosts.size());
+  };
+  const bool all = all_of(before);
+  const Roster newest = newest_roster();
+  const bool stateless = view_.trained() == 0;
+  const bool lost_newest = before.shared && !have_newest(newest);
+  const bool misses = lost_newest ? !all_of(newest) : (stateless && !before.shared && !all);
+  const bool lacks = here < needed || misses;
   const auto waited = Monotonic::now() - *since_;
   if (lacks && waited < kGatherPatience) return *since_ + kGatherPatience;
   if (here < needed) {
     give_up(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
   }
   if (!all && waited < kGather) return *since_ + kGather;
-  if (stateless && agents.newest_checkpoint() < 0) {
+  if (stateless && !before.shared && agents.newest_checkpoint() < 0) {
     give_up("no replica with its state is left, nor a checkpoint");
   }
+  const bool behind = lost_newest && !stateless;
   since_.reset();
-  agents.lead();
+  const Roster::Announced announced = newest_announced(newest);
+  view_.last_generation = std::max(view_.last_generation, announced.generation);
+  agents.lead(announced);
   stream_.lead();
   report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on{}", here, before.size,
-                           view_.trained() > 0 ? "" : ", from the newest checkpoint"));
+                           !stateless ? "" : ", from the newest checkpoint"));
   if (behind) {
     report_.talk(
         "hosts that are gone have trained without these; going on from the newest checkpoint");
@@ -70,13 +78,29 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   return std::nullopt;
 }
 
-// Whether hosts that are not here have trained without those that are. They were lost then, and
-// have not kept the newest state, but a checkpoint in the shared folder is newer.
-bool Takeover::fell_behind() const {
+// Of the shared folder, if it has one of this run; else what the hosts here have heard last.
+Roster Takeover::newest_roster() const {
   const Roster& before = replicas_.agents().before();
-  if (!before.shared) return false;  // a majority has the newest roster
-  const auto newest = RosterFile(options_.checkpoint_dir).read();
-  return newest && newest->run_id == before.run_id && newest->number > before.number;
+  if (!before.shared) return before;  // a majority has the newest one
+  auto kept = RosterFile(options_.checkpoint_dir).read();
+  return kept && kept->run_id == before.run_id ? std::move(*kept) : before;
+}
+
+Roster::Announced Takeover::newest_announced(const Roster& roster) const {
+  const Generation& known = view_.announced.empty() ? view_.current : view_.announced.back();
+  if (known.number < roster.announced.generation) return roster.announced;
+  return {known.number, known.members};
+}
+
+// Whether a state here is the newest: a generation trains only with all of its members. Else
+// others, which are not here, may have trained without those that are.
+bool Takeover::have_newest(const Roster& newest) const {
+  const Roster::Announced& announced = newest.announced;
+  return std::ranges::any_of(view_.members, [&](const Member& member) {
+    return member.state == MemberState::active &&
+           (member.switched >= announced.generation ||
+            std::ranges::count(announced.members, member.id) != 0);
+  });
 }
 
 // Those that the newest generation has left out, too: nobody will tell them of another one.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/base/clock.h"
+#include "core/launch/hosts/roster.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/membership.h"
@@ -37,7 +38,10 @@ class Takeover {
   [[noreturn]] void give_up(const std::string& why);
 
  private:
-  bool fell_behind() const;
+  Roster newest_roster() const;
+  // The newest generation that is known here, or the roster's.
+  Roster::Announced newest_announced(const Roster& roster) const;
+  bool have_newest(const Roster& newest) const;
   void drop_replicas(bool all);
 
   const RunOptions& options_;

@@ -459,14 +459,14 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   first.channel.send(keeps);
   first.channel.send({{"type", "say"}, {"member", 7}, {"message", {{"type", "hello"}}}});
   CHECK(launcher.until([&] { return launcher.kept.size() == 1; }));
-  CHECK(launcher.agents.hosts_of_before() == 0);  // it may keep more
+  CHECK(launcher.agents.hosts_of(launcher.agents.before()) == 0);  // it may keep more
   first.channel.send({{"type", "knows"},
                       {"number", 5},
                       {"shares", false},
                       {"holds", 12},
                       {"roster", to_json(newer)}});
   CHECK(launcher.agents.newest_checkpoint() == -1);
-  CHECK(launcher.until([&] { return launcher.agents.hosts_of_before() == 1; }));
+  CHECK(launcher.until([&] { return launcher.agents.hosts_of(launcher.agents.before()) == 1; }));
   CHECK(launcher.agents.before().number == 5);
   CHECK(launcher.agents.newest_checkpoint() == 12);
   CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
@@ -475,7 +475,7 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   CHECK(replica.process->pid() == 12);
   CHECK(hear_from(launcher, launcher.kept.front()->channel)["type"] == "hello");
 
-  launcher.agents.lead();
+  launcher.agents.lead({3, {7}});
   OtherSide late(launcher);
   late.join(launcher, "2", 2, json::object(), 1000);
   CHECK(late.learn(launcher, false).number == 7);
@@ -489,27 +489,23 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   CHECK_FALSE(first.open);
 }
 
-TEST_CASE("a roster of hosts that share a folder is remembered once all of them have it") {
+TEST_CASE("the newest roster is remembered with the generation that its launcher announces last") {
   Launcher launcher;
-  OtherSide a(launcher), b(launcher);
-  a.join(launcher, "a", 1, json::object(), 1000);
-  a.learn(launcher, true);
-  const Roster shared = a.learn(launcher, true);
+  launcher.agents.announced({1, {1}});
+  CHECK(launcher.remembered.empty());  // there is no other host
+  std::optional<OtherSide> a(std::in_place, launcher);
+  a->join(launcher, "a", 1, json::object(), 1000);
+  CHECK(a->learn(launcher, true).announced.generation == 1);
+  const Roster shared = a->learn(launcher, true);
   CHECK(shared.shared);
-  CHECK(launcher.until([&] {
-    return !launcher.remembered.empty() && launcher.remembered.back().number == shared.number;
-  }));
-  CHECK(launcher.remembered.back().shared);
-  b.join(launcher, "b", 1, json::object(), 1001);
-  // a has told that it shares the folder, b has not yet.
-  const Roster apart = b.learn(launcher, true);
-  CHECK(launcher.remembered.back().number == apart.number);
-  CHECK_FALSE(launcher.remembered.back().shared);
-  const Roster next = b.learn(launcher, true);
-  CHECK(next.shared);
-  CHECK_FALSE(launcher.until([&] { return launcher.remembered.back().number == next.number; },
-                             std::chrono::milliseconds(100)));
-  while (a.learn(launcher, true).number < next.number) {
-  }
-  CHECK(launcher.until([&] { return launcher.remembered.back().number == next.number; }));
+  CHECK(to_json(launcher.remembered.back()) == to_json(shared));
+  launcher.agents.announced({2, {1, 2}});
+  CHECK(launcher.remembered.back().number == shared.number);
+  CHECK(launcher.remembered.back().announced.members == std::vector<MemberId>{1, 2});
+  // When all others are lost nobody hears of it any more, but whoever takes over reads it.
+  a.reset();
+  CHECK(launcher.until([&] { return launcher.events.size() == 2; }));
+  launcher.agents.announced({3, {1}});
+  CHECK(launcher.remembered.back().hosts.empty());
+  CHECK(launcher.remembered.back().announced.generation == 3);
 }
