@@ -9,6 +9,7 @@ Like an operator, the tests start again what has ended. A longer run of drawn fa
 """
 
 import os
+import shutil
 import signal
 import time
 
@@ -195,6 +196,30 @@ def first_replica(group, rank):
     group.run.wait_steps_more(5)
 
 
+def unled_and_told(folder, draw):
+    """The launcher's pod dies, and all others are told to stop before, while or after another one
+    begins to lead: they end soon, with a checkpoint of all finished steps."""
+    for seconds in (0.0, 0.05, draw.uniform(0, 0.3)):
+        with Scene(folder, 3, 1, "--set", "checkpoint_interval_s=1000") as (_, group):
+            group.start_all()
+            group.run.wait_steps_more(5)
+            lost = group.leader
+            group.kill_host(lost)
+            time.sleep(seconds)
+            others = [host for host in group.ranks if host != lost]
+            for host in others:
+                group.pod(host).signal(signal.SIGTERM)
+            begun = time.monotonic()
+            for host in others:
+                check(group.pod(host).end() == 143, "a pod that was told to stop", seconds)
+            took = time.monotonic() - begun
+            check(took < 8, f"they end after {took:.1f} s", seconds)
+            last = max(run.last_step() for run in group.runs)
+            newest = max(os.listdir(folder.file("checkpoints")))
+            check(int(newest.removeprefix("step-")) >= last, "steps are lost", seconds, last, newest)
+            shutil.rmtree(folder.file("checkpoints"))
+
+
 def untold_steps(folder, draw):
     """Rank 0 trains on while its agent, which passes on what it tells, stands still; then that host
     dies. Another replica tells of the steps."""
@@ -264,5 +289,5 @@ def storm(folder, draw):
             weather.tell()
 
 
-main(short_failures, links_break, no_route, launcher_unseen, untold_steps, first_unseen, host_lost,
-     storm)
+main(short_failures, links_break, no_route, launcher_unseen, unled_and_told, untold_steps,
+     first_unseen, host_lost, storm)

@@ -168,7 +168,9 @@ class Agent {
       return false;
     }
     follow(own, kConnectPatience);
-    if (link_) candidacy_.has_led();
+    if (!link_) return true;
+    candidacy_.has_led();
+    if (leaving_ != 0) stop_launcher();
     return true;
   }
 
@@ -352,10 +354,15 @@ class Agent {
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
     if (!replicas_->empty()) talk_("this host was told to stop; its replicas leave the run");
-    if (options_.run.hosts->hands_over && candidacy_.stop()) leads_until_ = kill_at_;
+    if (link_) stop_launcher();     // else once it answers: it may not take signals yet
     if (orphaned_) return;          // the next launcher is told
     if (!link_) return kill_all();  // nobody could tell them how
     post({{"type", "leaving"}});
+  }
+
+  // If one runs beside this agent, it is to leave the run to another host.
+  void stop_launcher() {
+    if (options_.run.hosts->hands_over && candidacy_.stop()) leads_until_ = kill_at_;
   }
 
   // Whether the launcher beside this agent has not left the run to another host yet.

@@ -481,7 +481,7 @@ bool AgentServer::others_may_lead() const {
 
 int AgentServer::hosts_of(const Roster& roster) const {
   return static_cast<int>(std::ranges::count_if(agents_, [&](const auto& agent) {
-    return agent->here() && agent->has_told && roster.find(agent->id) != nullptr;
+    return agent->has_told && !agent->gone && roster.find(agent->id) != nullptr;
   }));
 }
 

@@ -73,7 +73,8 @@ class AgentServer {
   bool others_may_lead() const;
 
   // Taking over: the newest roster that a host here has had from the last launcher, and how many of
-  // a roster's hosts have told all that they kept. Until lead() they keep that roster.
+  // a roster's hosts have told all that they kept, those that are to stop among them. Until lead()
+  // they keep that roster.
   const Roster& before() const { return before_; }
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.

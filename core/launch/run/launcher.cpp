@@ -1,6 +1,7 @@
 #include "core/launch/run/launcher.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
@@ -127,11 +128,10 @@ bool Launcher::take_signals() {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) {
       children = true;
-    } else if (!end_.ending() && hand_over_.possible()) {
-      begin_to_hand_over();
+    } else if (takeover_.gathers() && !told_to_stop_) {
+      told_to_stop_ = number;  // it knows of no replicas yet
     } else if (!end_.ending()) {
-      const bool saves = !options_.evaluate;
-      end_.begin({.result = "stopped", .exit = 128 + number, .repair = saves, .checkpoint = saves});
+      stop(number);
     } else if (!end_.is("finished")) {
       end_.at_once();  // the second signal
     }
@@ -139,9 +139,16 @@ bool Launcher::take_signals() {
   return children;
 }
 
+void Launcher::stop(int signal) {
+  if (hand_over_.possible()) return begin_to_hand_over();
+  const bool saves = !options_.evaluate;
+  end_.begin({.result = "stopped", .exit = 128 + signal, .repair = saves, .checkpoint = saves});
+}
+
 void Launcher::decide_all() {
   deadline_ = takeover_.wait_for_hosts();
   if (deadline_) return;
+  if (told_to_stop_) stop(*std::exchange(told_to_stop_, {}));
   part_cut_hosts();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
   while (end_.members_matter() && !waits_for_hosts() && !lacks_hosts()) {
@@ -280,7 +287,6 @@ bool Launcher::lacks_hosts() {
 }
 
 void Launcher::begin_to_hand_over() {
-  if (takeover_.gathers()) takeover_.give_up("told to stop");
   report_.talk("this host was told to stop; its replicas leave, and another host is to lead");
   hand_over_.begin();
   std::erase_if(rendezvous_.slots, [this](int slot) { return slot < options_.hosts->slots; });

@@ -56,6 +56,7 @@ class Launcher : private RunControl {
   AgentServer::Events host_events();
   bool waits_for_hosts();
   bool lacks_hosts();
+  void stop(int signal);
   void begin_to_hand_over();
   bool hands_over();
   void part_cut_hosts();
@@ -92,6 +93,7 @@ class Launcher : private RunControl {
   ControlServer control_;
   std::optional<TimePoint> deadline_;  // of the newest decision
   std::string reason_;                 // of the newest decision
+  std::optional<int> told_to_stop_;    // by that signal, before this launcher led
   size_t next_replicas_at_ = 0;
   TimePoint look_elsewhere_at_ = TimePoint::min();
   CutHosts cut_hosts_;

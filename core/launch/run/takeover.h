@@ -34,15 +34,14 @@ class Takeover {
   // follow: perhaps another one leads, or the last launcher lives.
   std::optional<TimePoint> wait_for_hosts();
 
-  // Leaves the hosts to another launcher. Throws Error.
-  [[noreturn]] void give_up(const std::string& why);
-
  private:
   Roster newest_roster() const;
   // The newest generation that is known here, or the roster's.
   Roster::Announced newest_announced(const Roster& roster) const;
   bool have_newest(const Roster& newest) const;
   void drop_replicas(bool all);
+  // Leaves the hosts to another launcher. Throws Error.
+  [[noreturn]] void give_up(const std::string& why);
 
   const RunOptions& options_;
   View& view_;
