@@ -218,8 +218,8 @@ def launcher_dies(trainer):
 
 def launcher_leaves(trainer):
     """The launcher's pod is deleted as a drain of its node does: its replica leaves, another pod
-    leads, and hardly a step is missing. Then all pods are told to stop: their checkpoint has all
-    steps."""
+    leads, and hardly a step is missing. Then the pod that leads is killed and all are told to stop:
+    their checkpoint has all steps."""
     world, user = trainer.world, trainer.user
     trainer.prepare()
     name = submit_telling(trainer, "--replicas", "2", "--set", "epochs=1000000")
@@ -243,6 +243,7 @@ def launcher_leaves(trainer):
         return not pods
 
     gone()
+    kill_pod(world, name, leads)
     user.run("suspend", name)
     wait_until(gone, "its pods go", 90)
     user.run("resume", name)

@@ -90,9 +90,9 @@ class Agent {
   }
 
  private:
-  // Whether this host is to look for a launcher.
+  // Whether this host is to look for a launcher: for its replicas, or for some to start.
   bool seeks() const {
-    return !link_ && !exit_ && (orphaned_ || (replicas_->empty() && leaving_ == 0));
+    return !link_ && !exit_ && (replicas_->empty() ? leaving_ == 0 : orphaned_);
   }
 
   void find_launcher() {
