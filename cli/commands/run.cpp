@@ -60,7 +60,7 @@ int run_run(const Arguments& arguments) {
       throw UsageError(
           fmt::format("--{}: in a job, its replicas are on other hosts anyway.", flag));
     }
-    if (options.spares > 0) throw UsageError("--spares: on one machine only, not in a job.");
+    if (options.spares > 0) throw UsageError("--spares: not in a job.");
     if (options.mirror) {
       throw UsageError("--checkpoint-mirror: on one machine only, not in a job.");
     }

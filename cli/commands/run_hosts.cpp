@@ -326,7 +326,6 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
     return std::nullopt;
   }
   if (options.evaluate) throw UsageError("--evaluate: on one machine only.");
-  if (options.spares > 0) throw UsageError("--spares: on one machine only.");
   if (options.mirror) throw UsageError("--checkpoint-mirror: on one machine only.");
   if (arguments.text("replicas").find(':') != std::string::npos) {
     throw UsageError(

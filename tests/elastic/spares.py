@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from support import check, kill, main, wait_until
+from support import Site, check, children_of, kill, main, wait_until
 
 LOAD_S = 2
 STATES = {"active": 2, "spare": 1}
@@ -82,4 +82,38 @@ def spare_dies(folder, draw):
     run.check_steps()
 
 
-main(takes_the_place, spare_dies)
+def on_hosts(folder, draw):
+    """One slot of three hosts is for a spare: it takes the place of a replica whose host is lost,
+    be it the leading one, and the host that comes again has the next spare."""
+    with Site(folder, 3) as site:
+        words = ("1:3", "--spares", "1", "--host-timeout", "1", "--set", "epochs=1000000")
+        loads = slow_to_load(folder)
+        runs = [site.run(0, *words, **loads)]
+        site.share_key()
+        runs += [site.run(host, *words, **loads) for host in (1, 2)]
+        leads = runs[0]
+        for lost in ("one that trains", "the one that leads"):
+            spare = wait_spare(leads)
+            if lost == "one that trains":
+                host = next(host for host in (1, 2)
+                            if spare["pid"] not in children_of(runs[host].process.pid))
+            else:
+                host = 0
+                leads = next(run for run in runs[1:]
+                             if spare["pid"] not in children_of(run.process.pid))
+            seen, begun = leads.count(), time.monotonic()
+            kill(runs[host].process.pid)
+            found = leads.wait_for(lambda events, seen=seen, spare=spare["member"]: next(
+                (e for e in events[seen:] if e["event"] == "generation"
+                 and e["to"] == 2 and spare in e["members"]), None), "the spare trains")
+            leads.wait_event("step", after=leads.events.index(found), replicas=2)
+            took = time.monotonic() - begun
+            check(took < 1 + LOAD_S, f"{lost}: {took:.1f} s until its spare trains")
+            check(not leads.of("resume"), "a checkpoint was read", lost)
+            runs[host] = site.run(host, *words, **loads)
+        wait_spare(leads)
+        leads.request(request="cancel")
+        check(leads.end() == 143, "the end of a cancelled run")
+
+
+main(takes_the_place, spare_dies, on_hosts)

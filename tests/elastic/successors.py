@@ -16,9 +16,11 @@ SOON = 5  # seconds, on a loaded machine
 
 def lose(run):
     """Its host: the launcher with what it has started."""
-    step = run.last_step()
     kill(run.process.pid)
-    return step, time.monotonic()
+    lost_at = time.monotonic()
+    run.process.wait()
+    run.reader.join(1)  # what it has told last
+    return run.last_step(), lost_at
 
 
 def goes_on(run, replicas, step, lost_at, after=0):

@@ -119,13 +119,13 @@ class Site:
             os.makedirs(os.path.dirname(self.key(host)), exist_ok=True)
             shutil.copy(self.key(0), self.key(host))
 
-    def run(self, host, nodes, *arguments, program="slow"):
+    def run(self, host, nodes, *arguments, program="slow", **environment):
         own = self.folder.file(f"host-{host}")
         folders = ("--checkpoint-dir", own, "--output", own, "--log-dir", own)
         return self.folder.run(
             self.folder.program(program), *(folders if self.apart else ()), "--nnodes", nodes,
             "--rdzv-endpoint", f"{self.network.address(0)}:{self.port}", *arguments,
-            before=self.network.on(host), **self.environment(host))
+            before=self.network.on(host), **self.environment(host), **environment)
 
     def environment(self, host):
         own = {"XDG_CONFIG_HOME": self.folder.file(f"config-{host}")}

@@ -69,7 +69,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   if (options.fresh) fresh_at_ = milliseconds_since_1970();
-  view_.target = options.replicas.initial;
+  view_.target = most_trained_ = options.replicas.initial;
   view_.forming_since = Monotonic::now();
 }
 
@@ -146,8 +146,14 @@ void Launcher::stop(int signal) {
 }
 
 void Launcher::decide_all() {
+  const bool gathered = takeover_.gathers();
   deadline_ = takeover_.wait_for_hosts();
   if (deadline_) return;
+  if (gathered) {
+    const Generation& last = view_.announced.empty() ? view_.current : view_.announced.back();
+    most_trained_ = std::max(most_trained_, static_cast<int>(last.members.size()));
+    set_host_slots();
+  }
   if (told_to_stop_) stop(*std::exchange(told_to_stop_, {}));
   part_cut_hosts();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
@@ -358,11 +364,13 @@ void Launcher::ask_for(int replicas, const char* cause) {
   request_target(view_, replicas, cause, rendezvous_);
 }
 
-// Whoever has asked for fewer keeps them.
+// Whoever has asked for fewer keeps them. Spares take the places of those that are lost with their
+// hosts; hosts that come make up for that before more replicas train.
 void Launcher::set_host_slots() {
   if (end_.ending()) return;
   const int slots = std::max(1, static_cast<int>(rendezvous_.slots.size()));
-  request_target(view_, std::min(slots, asked_for_.value_or(slots)), "hosts", rendezvous_);
+  most_trained_ = std::max(most_trained_, slots - options_.spares);
+  request_target(view_, std::min(slots, asked_for_.value_or(most_trained_)), "hosts", rendezvous_);
 }
 
 nlohmann::json Launcher::status() const {

@@ -100,6 +100,7 @@ class Launcher : private RunControl {
   int64_t fresh_at_ = 0;          // Joining
   bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
   std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
+  int most_trained_;  // replicas, as far as the hosts had slots for them and for the spares
 };
 
 }  // namespace adaptdl::launch

@@ -43,7 +43,7 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
     number_slots(options.hosts->slots);
     options.slots_per_replica = 1;
     const int here = std::max(1, options.hosts->slots);
-    options.replicas = {1, here, here};
+    options.replicas = {1, std::max(1, here - options.spares), here};
   }
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);

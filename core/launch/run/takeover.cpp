@@ -103,11 +103,13 @@ bool Takeover::have_newest(const Roster& newest) const {
   });
 }
 
-// Those that the newest generation has left out, too: nobody will tell them of another one.
+// Those that the newest generation has left out, too: nobody will tell them of another one. Others
+// without a state are new, or spares.
 void Takeover::drop_replicas(bool all) {
   for (const Member& member : view_.members) {
     const auto holds = [&](const Generation& generation) { return generation.holds(member.id); };
-    const bool counts = holds(view_.current) || std::ranges::any_of(view_.announced, holds);
+    const bool counts = member.state != MemberState::active || holds(view_.current) ||
+                        std::ranges::any_of(view_.announced, holds);
     Replica* const replica = replicas_.find(member.id);
     if (replica != nullptr && (all || !counts)) replicas_.kill(*replica);
   }
