@@ -14,13 +14,6 @@ namespace {
 
 constexpr int kTerminated = static_cast<int>(ExitCode::terminated);
 
-constexpr std::chrono::seconds kLookElsewhere{1};
-
-// How long the end waits for the last checkpoint on its way to the mirror, and after which time it
-// says so.
-constexpr std::chrono::seconds kLastUpload{300};
-constexpr std::chrono::seconds kUntoldUpload{1};
-
 RendezvousOptions rendezvous_options(const RunOptions& options) {
   RendezvousOptions result;
   result.min = options.replicas.min;
@@ -56,9 +49,11 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       report_(report),
       signals_(signals),
       mirror_(mirror),
+      mirror_report_(mirror, report),
       rendezvous_(rendezvous_options(options)),
       stream_(report, options.succeeds.has_value(), [this](int64_t step) { on_step(step); }),
       replicas_(options, report, host_events()),
+      hosts_(options, view_, rendezvous_, replicas_, report),
       takeover_(options, view_, replicas_, stream_, report),
       hand_over_(options, replicas_),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
@@ -69,7 +64,7 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   if (options.fresh) fresh_at_ = milliseconds_since_1970();
-  view_.target = most_trained_ = options.replicas.initial;
+  view_.target = options.replicas.initial;
   view_.forming_since = Monotonic::now();
 }
 
@@ -98,14 +93,16 @@ int Launcher::run() {
     stream_.advance(view_);
     stragglers_.check();
     if (view_.formed && report_.state() == "starting") record("training");
-    if (!end_.ending() && !takeover_.gathers() && !waits_for_hosts() && !lacks_hosts()) {
+    if (!end_.ending() && !takeover_.gathers() && !waits_for_hosts()) {
       hung_.check(view_, replicas_, stream_.last_step());
     }
     end_.check();
-    tell_mirrored();
+    mirror_report_.tell();
     if (hands_over()) return kTerminated;
   }
-  wait_for_mirror();
+  // Who ends the run at once, or again, does not wait.
+  const bool stopped = end_.is("stopped") || end_.is("cancelled");
+  if (!stopped || end_.ending()->checkpoint) mirror_report_.wait_for_last(signals_, control_);
   return finish();
 }
 
@@ -115,7 +112,7 @@ void Launcher::wait() {
   replicas_.add_waits(waits);
   if (mirror_ != nullptr) waits.push_back({mirror_->fd(), POLLIN, 0});
   TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
-                              replicas_.deadline(), end_.deadline(), cut_hosts_.deadline(view_)});
+                              replicas_.deadline(), end_.deadline(), hosts_.deadline()});
   if (hung_.counting()) {
     const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
     until = std::min(until, Monotonic::now() + look);
@@ -150,14 +147,12 @@ void Launcher::decide_all() {
   deadline_ = takeover_.wait_for_hosts();
   if (deadline_) return;
   if (gathered) {
-    const Generation& last = view_.announced.empty() ? view_.current : view_.announced.back();
-    most_trained_ = std::max(most_trained_, static_cast<int>(last.members.size()));
-    set_host_slots();
+    hosts_.use_slots(view_.announced.empty() ? view_.current : view_.announced.back());
   }
   if (told_to_stop_) stop(*std::exchange(told_to_stop_, {}));
-  part_cut_hosts();
+  if (end_.members_matter()) hosts_.part_cut();
   if (view_.finished && !end_.is("finished")) end_.begin({.result = "finished", .exit = 0});
-  while (end_.members_matter() && !waits_for_hosts() && !lacks_hosts()) {
+  while (end_.members_matter() && !waits_for_hosts()) {
     const Decision decision = decide(Monotonic::now(), view_, rendezvous_);
     reason_ = decision.reason;
     if (decision.action == Action::wait) {
@@ -252,17 +247,16 @@ void Launcher::on_step(int64_t step) {
   const auto& wanted = options_.replicas_at;
   for (; next_replicas_at_ < wanted.size() && step >= wanted[next_replicas_at_].first;
        ++next_replicas_at_) {
-    ask_for(wanted[next_replicas_at_].second, "replicas-at");
+    hosts_.ask_for(wanted[next_replicas_at_].second, "replicas-at");
   }
 }
 
-// A replica for each slot while it exists, unless somebody has asked for fewer.
 AgentServer::Events Launcher::host_events() {
-  auto events = slot_events(rendezvous_.slots, report_, [this] { set_host_slots(); });
+  auto events = slot_events(rendezvous_.slots, report_, [this] { host_slots_changed(); });
   events.left = [this, left = std::move(events.left)](const AgentServer::Slots& slots,
                                                       const std::string& host,
                                                       const std::string& why) {
-    cut_hosts_.forget(slots.front());
+    hosts_.left(slots);
     left(slots, host, why);
   };
   if (!options_.succeeds) return events;
@@ -272,31 +266,22 @@ AgentServer::Events Launcher::host_events() {
   return events;
 }
 
-// The others of those that were lost at once may go on without this launcher.
-bool Launcher::lacks_hosts() {
-  if (!options_.hosts || end_.ending() || replicas_.agents().may_train()) return false;
-  const std::string reason = fmt::format(
-      "lost so many hosts at once that they may go on without this one; waiting for them. Should "
-      "they be down, `adaptdl scale {} N` goes on without them",
-      options_.name);
-  if (reason_ != reason) report_.talk(reason);
-  reason_ = reason;
-  if (Monotonic::now() >= look_elsewhere_at_) {
-    if (replicas_.agents().led_elsewhere()) {
-      replicas_.agents().leave_to_others();
-      throw LedElsewhere("another host leads the run now");
-    }
-    look_elsewhere_at_ = Monotonic::now() + kLookElsewhere;
-  }
-  deadline_ = look_elsewhere_at_;
-  return true;
+void Launcher::host_slots_changed() {
+  if (!end_.ending()) hosts_.use_slots();
+}
+
+bool Launcher::waits_for_hosts() {
+  if (hosts_.waits(reason_)) return true;
+  const auto until = end_.ending() ? std::nullopt : hosts_.lacks(reason_);
+  if (until) deadline_ = until;
+  return until.has_value();
 }
 
 void Launcher::begin_to_hand_over() {
   report_.talk("this host was told to stop; its replicas leave, and another host is to lead");
   hand_over_.begin();
   std::erase_if(rendezvous_.slots, [this](int slot) { return slot < options_.hosts->slots; });
-  set_host_slots();
+  host_slots_changed();
 }
 
 // Whether this launcher is to end, and another one leads.
@@ -314,63 +299,6 @@ bool Launcher::hands_over() {
       return true;
   }
   return false;
-}
-
-void Launcher::part_cut_hosts() {
-  if (!options_.hosts || !end_.members_matter()) return;
-  const std::vector<AgentServer::Host> hosts = replicas_.agents().all_hosts();
-  const auto number = [&](const Member& member) {
-    const auto holds = [&](const auto& host) {
-      return std::ranges::count(host.slots, member.slots.front()) != 0;
-    };
-    const auto found = std::ranges::find_if(hosts, holds);
-    return found == hosts.end() ? -1 : found->slots.front();
-  };
-  const TimePoint now = Monotonic::now();
-  const std::vector<int> out = cut_hosts_.leave_out(view_, now, number);
-  const std::vector<int> again = cut_hosts_.pause_over(now);
-  for (const AgentServer::Host& host : hosts) {
-    const int first = host.slots.front();
-    if (std::ranges::count(out, first) != 0) {
-      report_.talk(
-          fmt::format("host {} takes no part for {:.0f} s: it and others do not reach each "
-                      "other, though all of them reach this launcher",
-                      host.name, cut_hosts_.pause(first).count()));
-      for (const int slot : host.slots) std::erase(rendezvous_.slots, slot);
-      for (const Member& member : std::vector<Member>(view_.members)) {
-        if (number(member) == first) parted(view_, member.id, now);
-      }
-    } else if (std::ranges::count(again, first) != 0) {
-      report_.talk(fmt::format("host {} is tried again", host.name));
-      rendezvous_.slots.insert(rendezvous_.slots.end(), host.slots.begin(), host.slots.end());
-    }
-  }
-  if (!out.empty() || !again.empty()) set_host_slots();
-}
-
-// Before its first replica, and when it has lost all, a run waits for as many hosts as it needs.
-bool Launcher::waits_for_hosts() {
-  if (!options_.hosts || !view_.members.empty()) return false;
-  if (!launch::waits_for_hosts(replicas_.hosts(), options_.hosts->least, replicas_.hosts_port(),
-                               reason_, report_)) {
-    return false;
-  }
-  view_.forming_since = Monotonic::now();
-  return true;
-}
-
-void Launcher::ask_for(int replicas, const char* cause) {
-  asked_for_ = replicas;
-  request_target(view_, replicas, cause, rendezvous_);
-}
-
-// Whoever has asked for fewer keeps them. Spares take the places of those that are lost with their
-// hosts; hosts that come make up for that before more replicas train.
-void Launcher::set_host_slots() {
-  if (end_.ending()) return;
-  const int slots = std::max(1, static_cast<int>(rendezvous_.slots.size()));
-  most_trained_ = std::max(most_trained_, slots - options_.spares);
-  request_target(view_, std::min(slots, asked_for_.value_or(most_trained_)), "hosts", rendezvous_);
 }
 
 nlohmann::json Launcher::status() const {
@@ -409,67 +337,13 @@ int Launcher::scale(const ScaleRequest& request) {
   const int before = view_.target;
   if (options_.hosts) replicas_.agents().give_up_lost();
   if (request.slots) rendezvous_.slots = *request.slots;
-  ask_for(request.replicas, "scale");
+  hosts_.ask_for(request.replicas, "scale");
   return before;
 }
 
 void Launcher::cancel(bool checkpoint) {
   end_.begin(
       {.result = "cancelled", .exit = kTerminated, .repair = checkpoint, .checkpoint = checkpoint});
-}
-
-// A failure once, until a checkpoint is sent again.
-void Launcher::tell_mirrored() {
-  if (mirror_ == nullptr) return;
-  for (const MirrorNews& news : mirror_->take_news()) {
-    const bool failed = !news.error.empty();
-    if (failed && mirror_fails_) continue;
-    if (failed || mirror_fails_) {
-      report_.talk(failed ? fmt::format("cannot send the checkpoint of step {} to {}: {}; training "
-                                        "goes on, and the newest is tried again",
-                                        news.step, mirror_->place(), news.error)
-                          : fmt::format("sent the checkpoint of step {} to {}", news.step,
-                                        mirror_->place()));
-    }
-    mirror_fails_ = failed;
-    report_.mirror({.step = news.step,
-                    .place = mirror_->place(),
-                    .bytes = news.bytes,
-                    .seconds = news.seconds,
-                    .error = news.error});
-  }
-}
-
-// Sends the last checkpoint, for a while: who ends the run at once, or again, does not wait.
-void Launcher::wait_for_mirror() {
-  const Ending& ending = *end_.ending();
-  const bool at_once = (end_.is("stopped") || end_.is("cancelled")) && !ending.checkpoint;
-  if (mirror_ == nullptr || at_once) return;
-  mirror_->finish();
-  const TimePoint until = Monotonic::now() + kLastUpload;
-  TimePoint patience = Monotonic::now() + kUntoldUpload;
-  bool over = false;
-  while (!over && !mirror_->done() && Monotonic::now() < until) {
-    std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}, {mirror_->fd(), POLLIN, 0}};
-    control_.add_waits(waits);
-    poll_until(waits, std::min({until, patience, control_.deadline()}));
-    control_.serve();
-    tell_mirrored();
-    for (const int number : signals_.take()) over = over || number != SIGCHLD;
-    if (Monotonic::now() < patience) continue;
-    patience = TimePoint::max();
-    report_.talk(
-        fmt::format("sending the last checkpoint to {}, for at most {} s; Ctrl-C ends "
-                    "without it",
-                    mirror_->place(), kLastUpload.count()));
-  }
-  tell_mirrored();
-  if (!mirror_->done() || mirror_fails_) {
-    const int64_t newest = mirror_->newest_in_store();
-    report_.talk(fmt::format(
-        "the last checkpoint is not in {}, which has {}", mirror_->place(),
-        newest < 0 ? std::string("none of this run") : fmt::format("that of step {}", newest)));
-  }
 }
 
 void Launcher::record(const std::string& state) {

@@ -13,15 +13,16 @@
 #include "core/launch/io/run_requests.h"
 #include "core/launch/run/checkpoint_mirror.h"
 #include "core/launch/run/conversation.h"
-#include "core/launch/run/cut_hosts.h"
 #include "core/launch/run/event_stream.h"
 #include "core/launch/run/failures.h"
 #include "core/launch/run/hand_over.h"
 #include "core/launch/run/hung_replicas.h"
+#include "core/launch/run/mirror_report.h"
 #include "core/launch/run/rendezvous.h"
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
+#include "core/launch/run/run_hosts.h"
 #include "core/launch/run/stragglers.h"
 #include "core/launch/run/takeover.h"
 
@@ -51,15 +52,12 @@ class Launcher : private RunControl {
 
   // Changes of the target.
   void on_step(int64_t step);
-  void ask_for(int replicas, const char* cause);
-  void set_host_slots();
+  void host_slots_changed();
   AgentServer::Events host_events();
   bool waits_for_hosts();
-  bool lacks_hosts();
   void stop(int signal);
   void begin_to_hand_over();
   bool hands_over();
-  void part_cut_hosts();
 
   // Requests.
   nlohmann::json status() const override;
@@ -68,10 +66,6 @@ class Launcher : private RunControl {
   int scale(const ScaleRequest& request) override;
   void cancel(bool checkpoint) override;
 
-  // The mirror of the checkpoints.
-  void tell_mirrored();
-  void wait_for_mirror();
-
   void record(const std::string& state);
   int finish();
 
@@ -79,10 +73,12 @@ class Launcher : private RunControl {
   RunReport& report_;
   SignalCatcher& signals_;
   CheckpointMirror* const mirror_;
+  MirrorReport mirror_report_;
   View view_;
   RendezvousOptions rendezvous_;
   EventStream stream_;
   ReplicaSet replicas_;
+  RunHosts hosts_;
   Takeover takeover_;
   HandOver hand_over_;
   HungReplicas hung_;
@@ -95,12 +91,7 @@ class Launcher : private RunControl {
   std::string reason_;                 // of the newest decision
   std::optional<int> told_to_stop_;    // by that signal, before this launcher led
   size_t next_replicas_at_ = 0;
-  TimePoint look_elsewhere_at_ = TimePoint::min();
-  CutHosts cut_hosts_;
-  int64_t fresh_at_ = 0;          // Joining
-  bool mirror_fails_ = false;     // the newest attempt to send has failed, and the user knows it
-  std::optional<int> asked_for_;  // replicas; of several hosts there may be fewer slots
-  int most_trained_;  // replicas, as far as the hosts had slots for them and for the spares
+  int64_t fresh_at_ = 0;  // Joining
 };
 
 }  // namespace adaptdl::launch

@@ -1,0 +1,100 @@
+#include "core/launch/run/run_hosts.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "core/launch/hosts/host_slots.h"
+
+namespace adaptdl::launch {
+namespace {
+
+constexpr std::chrono::seconds kLookElsewhere{1};
+
+}  // namespace
+
+RunHosts::RunHosts(const RunOptions& options, View& view, RendezvousOptions& rendezvous,
+                   ReplicaSet& replicas, RunReport& report)
+    : options_(options),
+      view_(view),
+      rendezvous_(rendezvous),
+      replicas_(replicas),
+      report_(report),
+      most_(options.replicas.initial) {}
+
+void RunHosts::ask_for(int replicas, const char* cause) {
+  asked_for_ = replicas;
+  request_target(view_, replicas, cause, rendezvous_);
+}
+
+void RunHosts::use_slots() {
+  const int slots = std::max(1, static_cast<int>(rendezvous_.slots.size()));
+  most_ = std::max(most_, slots - options_.spares);
+  request_target(view_, std::min(slots, asked_for_.value_or(most_)), "hosts", rendezvous_);
+}
+
+void RunHosts::use_slots(const Generation& last) {
+  most_ = std::max(most_, static_cast<int>(last.members.size()));
+  use_slots();
+}
+
+bool RunHosts::waits(std::string& reason) {
+  if (!options_.hosts || !view_.members.empty()) return false;
+  if (!waits_for_hosts(replicas_.hosts(), options_.hosts->least, replicas_.hosts_port(), reason,
+                       report_)) {
+    return false;
+  }
+  view_.forming_since = Monotonic::now();
+  return true;
+}
+
+std::optional<TimePoint> RunHosts::lacks(std::string& reason) {
+  if (!options_.hosts || replicas_.agents().may_train()) return std::nullopt;
+  const std::string why = fmt::format(
+      "lost so many hosts at once that they may go on without this one; waiting for them. Should "
+      "they be down, `adaptdl scale {} N` goes on without them",
+      options_.name);
+  if (reason != why) report_.talk(why);
+  reason = why;
+  if (Monotonic::now() >= look_elsewhere_at_) {
+    if (replicas_.agents().led_elsewhere()) {
+      replicas_.agents().leave_to_others();
+      throw LedElsewhere("another host leads the run now");
+    }
+    look_elsewhere_at_ = Monotonic::now() + kLookElsewhere;
+  }
+  return look_elsewhere_at_;
+}
+
+void RunHosts::part_cut() {
+  if (!options_.hosts) return;
+  const std::vector<AgentServer::Host> hosts = replicas_.agents().all_hosts();
+  const auto number = [&](const Member& member) {
+    const auto holds = [&](const auto& host) {
+      return std::ranges::count(host.slots, member.slots.front()) != 0;
+    };
+    const auto found = std::ranges::find_if(hosts, holds);
+    return found == hosts.end() ? -1 : found->slots.front();
+  };
+  const TimePoint now = Monotonic::now();
+  const std::vector<int> out = cut_.leave_out(view_, now, number);
+  const std::vector<int> again = cut_.pause_over(now);
+  for (const AgentServer::Host& host : hosts) {
+    const int first = host.slots.front();
+    if (std::ranges::count(out, first) != 0) {
+      report_.talk(
+          fmt::format("host {} takes no part for {:.0f} s: it and others do not reach each "
+                      "other, though all of them reach this launcher",
+                      host.name, cut_.pause(first).count()));
+      for (const int slot : host.slots) std::erase(rendezvous_.slots, slot);
+      for (const Member& member : std::vector<Member>(view_.members)) {
+        if (number(member) == first) parted(view_, member.id, now);
+      }
+    } else if (std::ranges::count(again, first) != 0) {
+      report_.talk(fmt::format("host {} is tried again", host.name));
+      rendezvous_.slots.insert(rendezvous_.slots.end(), host.slots.begin(), host.slots.end());
+    }
+  }
+  if (!out.empty() || !again.empty()) use_slots();
+}
+
+}  // namespace adaptdl::launch
