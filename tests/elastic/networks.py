@@ -216,7 +216,7 @@ def unled_and_told(folder, draw):
             check(took < 8, f"they end after {took:.1f} s", seconds)
             last = max(run.last_step() for run in group.runs)
             newest = max(os.listdir(folder.file("checkpoints")))
-            check(int(newest.removeprefix("step-")) >= last, "steps are lost", seconds, last, newest)
+            check(int(newest.removeprefix("step-")) >= last, "steps are lost", last, newest)
             shutil.rmtree(folder.file("checkpoints"))
 
 

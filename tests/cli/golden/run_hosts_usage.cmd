@@ -11,7 +11,6 @@ for endpoint in :1 a:0 a:65536 a:b ::1 '[::1' '[::1]2'; do
 done
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --replicas 1:2; echo $?
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --evaluate; echo $?
-adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --spares 1; echo $?
 echo short > key && chmod 600 key
 adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --rdzv-key key; echo $?
 chmod 640 key
