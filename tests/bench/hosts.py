@@ -2,11 +2,11 @@
 """All-reduce between hosts beside gloo's: each host is a network namespace with a link of its own,
 which token buckets (tc tbf) limit in both directions. By hand, as root, with iproute2.
 
-Usage: hosts.py BENCH_ALLREDUCE PYTHON [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
-PYTHON can import torch. --rate none: no limit. Prints one line of JSON for each size:
-ms: medians of all rounds, which take turns. bound: the time that 2 (n - 1) / n of the data need on
-a link, divided by the time taken. sent: bytes that left the host of rank 0, headers included,
-divided by that part of the data.
+Usage: hosts.py BENCH_ALLREDUCE [PYTHON] [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
+PYTHON can import torch; without it there is no gloo. --rate none: no limit. Prints one line of
+JSON for each size: ms: medians of all rounds, which take turns. bound: the time that 2 (n - 1) / n
+of the data need on a link, divided by the time taken. sent: bytes that left the host of rank 0,
+headers included, divided by that part of the data.
 """
 
 import argparse
@@ -120,7 +120,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("python")
+    parser.add_argument("python", nargs="?")
     parser.add_argument("--hosts", default="2,4,8")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--plain", action="store_true")
@@ -131,17 +131,22 @@ def main():
             ours, theirs = [], []
             for _ in range(options.rounds):
                 ours.append(hosts.ours(options.program, options.plain))
-                theirs.append(hosts.gloo(options.python))
+                if options.python:
+                    theirs.append(hosts.gloo(options.python))
             for size in SIZES:
                 mine = statistics.median(each[size]["median"] for each in ours)
                 sent = statistics.median(each[size]["sent_fraction"] for each in ours)
-                gloo = statistics.median(each[size] for each in theirs)
                 line = {"hosts": count, "rate": options.rate, "bytes": size, "ms": mine,
-                        "gloo_ms": round(gloo, 3), "gloo_over_ours": round(gloo / mine, 3),
                         "sent": sent}
+                least = 0.0
                 if options.rate != "none":
                     least = 2 * (count - 1) / count * size * 8 / bits_per_s(options.rate) * 1e3
-                    line |= {"bound": round(least / mine, 3), "gloo_bound": round(least / gloo, 3)}
+                    line["bound"] = round(least / mine, 3)
+                if theirs:
+                    gloo = statistics.median(each[size] for each in theirs)
+                    line |= {"gloo_ms": round(gloo, 3), "gloo_over_ours": round(gloo / mine, 3)}
+                    if least:
+                        line["gloo_bound"] = round(least / gloo, 3)
                 print(json.dumps(line), flush=True)
 
 
