@@ -120,17 +120,23 @@ def leads_again(folder, draw):
         check(runs[1].end() == 143, "the end of a cancelled run")
 
 
+def three_train(site):
+    """The runs of three hosts, which write a checkpoint each second."""
+    words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
+    runs = [site.run(0, "1:3", *words)]
+    site.share_key()
+    for host in (1, 2):
+        runs.append(site.run(host, "1:3", *words))
+        runs[0].wait_replicas(host + 1)
+    runs[0].wait_steps_more(5)
+    return runs
+
+
 def left_out(folder, draw):
     """A host was cut off and the others went on, until they died: it has kept a state that is older
     than their newest checkpoint, so that it leads from there."""
     with Site(folder, 3) as site:
-        words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
-        runs = [site.run(0, "1:3", *words)]
-        site.share_key()
-        for host in (1, 2):
-            runs.append(site.run(host, "1:3", *words))
-            runs[0].wait_replicas(host + 1)
-        runs[0].wait_steps_more(5)
+        runs = three_train(site)
         seen = runs[0].count()
         site.network.fail_between([2], [0, 1], cut=True)
         cut_at = runs[0].last_step()
@@ -153,13 +159,7 @@ def led_alone(folder, draw):
     """The host that leads was cut off from all others, trained on alone, and died: the others have
     kept a state that is older than its newest checkpoint, so that they go on from there."""
     with Site(folder, 3) as site:
-        words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
-        runs = [site.run(0, "1:3", *words)]
-        site.share_key()
-        for host in (1, 2):
-            runs.append(site.run(host, "1:3", *words))
-            runs[0].wait_replicas(host + 1)
-        runs[0].wait_steps_more(5)
+        runs = three_train(site)
         seen = runs[0].count()
         site.network.fail_between([0], [1, 2], cut=True)
         cut_at = runs[0].last_step()

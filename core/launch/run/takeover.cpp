@@ -82,8 +82,11 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
 Roster Takeover::newest_roster() const {
   const Roster& before = replicas_.agents().before();
   if (!before.shared) return before;  // a majority has the newest one
-  auto kept = RosterFile(options_.checkpoint_dir).read();
-  return kept && kept->run_id == before.run_id ? std::move(*kept) : before;
+  if (auto kept = RosterFile(options_.checkpoint_dir).read();
+      kept && kept->run_id == before.run_id) {
+    return std::move(*kept);
+  }
+  return before;
 }
 
 Roster::Announced Takeover::newest_announced(const Roster& roster) const {
