@@ -132,25 +132,38 @@ def three_train(site):
     return runs
 
 
+def parted_train(site, runs, trains, others):
+    """These hosts are cut off from those, and go on, with the first host, to a newer checkpoint.
+    Returns its step, having checked that it is new; then they are killed, and the cut is over."""
+    seen = runs[0].count()
+    site.network.fail_between(trains, others, cut=True)
+    cut_at = runs[0].last_step()
+    runs[0].wait_replicas(len(trains), after=seen)
+    runs[0].wait_steps_more(50)
+    kept = runs[0].wait_event("checkpoint", after=runs[0].count())["step"]
+    check(kept > cut_at + 50, "no new checkpoint", cut_at, kept)
+    for host in trains:
+        kill(runs[host].process.pid)
+    site.network.heal()
+    return kept
+
+
+def goes_on_from(run, kept, replicas):
+    """Its host leads now, from the checkpoint of that step or a newer one."""
+    resumed = run.wait_event("resume")
+    check(resumed["step"] >= kept, "an old state", kept, resumed)
+    run.says("have trained without these")
+    run.wait_replicas(replicas)
+    run.wait_steps_more(3)
+    check(min(event["step"] for event in run.of("step")) > kept, "steps are repeated")
+
+
 def left_out(folder, draw):
     """A host was cut off and the others went on, until they died: it has kept a state that is older
     than their newest checkpoint, so that it leads from there."""
     with Site(folder, 3) as site:
         runs = three_train(site)
-        seen = runs[0].count()
-        site.network.fail_between([2], [0, 1], cut=True)
-        cut_at = runs[0].last_step()
-        runs[0].wait_replicas(2, after=seen)
-        runs[0].wait_steps_more(50)
-        kept = runs[0].wait_event("checkpoint", after=runs[0].count())["step"]
-        for run in runs[:2]:
-            kill(run.process.pid)
-        site.network.heal()
-        resumed = runs[2].wait_event("resume")
-        check(resumed["step"] >= kept > cut_at + 50, "an old state", cut_at, kept, resumed)
-        runs[2].says("have trained without these")
-        runs[2].wait_steps_more(3)
-        check(min(event["step"] for event in runs[2].of("step")) > kept, "steps are repeated")
+        goes_on_from(runs[2], parted_train(site, runs, [0, 1], [2]), 1)
         runs[2].request(request="cancel")
         check(runs[2].end() == 143, "the end of a cancelled run")
 
@@ -160,22 +173,9 @@ def led_alone(folder, draw):
     kept a state that is older than its newest checkpoint, so that they go on from there."""
     with Site(folder, 3) as site:
         runs = three_train(site)
-        seen = runs[0].count()
-        site.network.fail_between([0], [1, 2], cut=True)
-        cut_at = runs[0].last_step()
-        runs[0].wait_replicas(1, after=seen)
-        runs[0].wait_steps_more(50)
-        kept = runs[0].wait_event("checkpoint", after=runs[0].count())["step"]
-        kill(runs[0].process.pid)
-        site.network.heal()
+        kept = parted_train(site, runs, [0], [1, 2])
         wait_until(lambda: any(run.of("resume") for run in runs[1:]), "a host that leads", 30)
-        leads = next(run for run in runs[1:] if run.of("resume"))
-        resumed = leads.of("resume")[0]
-        check(resumed["step"] >= kept > cut_at + 50, "an old state", cut_at, kept, resumed)
-        leads.says("have trained without these")
-        leads.wait_replicas(2)
-        leads.wait_steps_more(3)
-        check(min(event["step"] for event in leads.of("step")) > kept, "steps are repeated")
+        goes_on_from(next(run for run in runs[1:] if run.of("resume")), kept, 2)
         told_to_go(runs[1:])
 
 

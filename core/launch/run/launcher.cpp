@@ -147,7 +147,7 @@ void Launcher::decide_all() {
   deadline_ = takeover_.wait_for_hosts();
   if (deadline_) return;
   if (gathered) {
-    hosts_.use_slots(view_.announced.empty() ? view_.current : view_.announced.back());
+    hosts_.use_slots(view_.newest());
   }
   if (told_to_stop_) stop(*std::exchange(told_to_stop_, {}));
   if (end_.members_matter()) hosts_.part_cut();

@@ -88,7 +88,8 @@ struct View {
   Member* find(MemberId id);
   const Member* find(MemberId id) const;
   const Generation* generation(uint64_t number) const;  // current or announced, else null
-  int trained() const;                                  // living members with state
+  const Generation& newest() const { return announced.empty() ? current : announced.back(); }
+  int trained() const;  // living members with state
   // Ready while others train, and not about to join them.
   bool is_spare(const Member& member) const;
 };

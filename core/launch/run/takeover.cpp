@@ -90,7 +90,7 @@ Roster Takeover::newest_roster() const {
 }
 
 Roster::Announced Takeover::newest_announced(const Roster& roster) const {
-  const Generation& known = view_.announced.empty() ? view_.current : view_.announced.back();
+  const Generation& known = view_.newest();
   if (known.number < roster.announced.generation) return roster.announced;
   return {known.number, known.members};
 }

@@ -502,9 +502,20 @@ TEST_CASE("the newest roster is remembered with the generation that its launcher
   launcher.agents.announced({2, {1, 2}});
   CHECK(launcher.remembered.back().number == shared.number);
   CHECK(launcher.remembered.back().announced.members == std::vector<MemberId>{1, 2});
+  std::optional<OtherSide> b(std::in_place, launcher);
+  b->join(launcher, "b", 1, json::object(), 1001);
+  // a has told that it shares the folder, b has not yet.
+  const Roster apart = b->learn(launcher, true);
+  CHECK(launcher.remembered.back().number == apart.number);
+  CHECK_FALSE(launcher.remembered.back().shared);
+  CHECK(launcher.remembered.back().announced.generation == 2);
+  const Roster next = b->learn(launcher, true);
+  CHECK(next.shared);
+  CHECK(to_json(launcher.remembered.back()) == to_json(next));
   // When all others are lost nobody hears of it any more, but whoever takes over reads it.
   a.reset();
-  CHECK(launcher.until([&] { return launcher.events.size() == 2; }));
+  b.reset();
+  CHECK(launcher.until([&] { return launcher.events.size() == 4; }));
   launcher.agents.announced({3, {1}});
   CHECK(launcher.remembered.back().hosts.empty());
   CHECK(launcher.remembered.back().announced.generation == 3);
