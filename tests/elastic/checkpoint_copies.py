@@ -92,7 +92,7 @@ def lost_with_its_folder(folder, draw):
         runs[0].wait_steps_more(20)
         least = step_before(runs[0], INTERVAL + SLACK)
         lose(site, runs, 0)
-        runs[1].says("this host leads the run now; 2 of 3 hosts go on, from the newest checkpoint")
+        runs[1].says("this host leads the run now; 2 of 3 hosts go on")
         resumed = runs[1].wait_event("resume")
         check(resumed["step"] >= least, "from an old checkpoint", resumed, least)
         runs[1].wait_replicas(2)

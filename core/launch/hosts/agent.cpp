@@ -278,6 +278,7 @@ class Agent {
     if (std::exchange(orphaned_, false)) {
       replicas_->tell_all(link);
       knows["roster"] = to_json(roster_);
+      knows["told"] = told_step_;
     }
     link.post(knows);
   }
@@ -294,6 +295,7 @@ class Agent {
     if (!replicas_->empty()) talk_(fmt::format("{}; ending the replicas here", why));
     orphaned_ = false;
     roster_ = {};
+    told_step_ = -1;
     kill_all();
   }
 
@@ -353,6 +355,7 @@ class Agent {
     leaving_ = signal;
     kill_at_ = Monotonic::now() +
                std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
+    leads_until_ = kill_at_;
     if (!replicas_->empty()) talk_("this host was told to stop; its replicas leave the run");
     if (link_) stop_launcher();     // else once it answers: it may not take signals yet
     if (orphaned_) return;          // the next launcher is told
@@ -362,12 +365,14 @@ class Agent {
 
   // If one runs beside this agent, it is to leave the run to another host.
   void stop_launcher() {
-    if (options_.run.hosts->hands_over && candidacy_.stop()) leads_until_ = kill_at_;
+    if (options_.run.hosts->hands_over) candidacy_.stop();
   }
 
-  // Whether the launcher beside this agent has not left the run to another host yet.
+  // Whether the launcher beside this agent has not left the run to another host yet, or other hosts
+  // that were told to stop still need it.
   bool still_leads() const {
-    return options_.run.hosts->hands_over && candidacy_.leads() && Monotonic::now() < leads_until_;
+    if (!candidacy_.leads() || Monotonic::now() >= leads_until_) return false;
+    return options_.run.hosts->hands_over || (link_ && !may_go_);
   }
 
   void kill_all() {
@@ -416,6 +421,18 @@ class Agent {
       return;
     }
     if (type == "beat") return;
+    if (type == "go") {
+      may_go_ = true;
+      return;
+    }
+    if (type == "passed-on") {
+      told_step_ = json_get<int64_t>(message, "step", type);
+      for (const Json& each : message.at("replicas")) {
+        replicas_->passed_on(json_get<MemberId>(each, "member", type),
+                             json_get<uint64_t>(each, "events", type));
+      }
+      return;
+    }
     const auto member = json_get<MemberId>(message, "member", type);
     if (type == "start") {
       replicas_->start(member, json_get<int>(message, "slot", type), message.at("invitation"),
@@ -443,6 +460,7 @@ class Agent {
   std::unique_ptr<Channel> link_;
   LauncherAddress leader_;  // the newest one
   Roster roster_;           // of the newest launcher
+  int64_t told_step_ = -1;  // up to which it has passed on all events; -1: unknown
   bool shares_ = false;     // its checkpoint folder
   bool told_folder_ = false;
   bool was_in_run_ = false;  // a launcher has taken this host
@@ -457,6 +475,7 @@ class Agent {
   TimePoint kill_at_ = TimePoint::max();
   TimePoint leads_until_ = TimePoint::min();  // who is leaving, should it lead others
   int leaving_ = 0;                           // the signal's number
+  bool may_go_ = false;                       // its launcher leads nobody who leaves, too
   std::optional<int> exit_;
   bool child_signal_ = false;
 };

@@ -17,6 +17,11 @@
 //                                  Of a command, host_command.h has the invitation and messages
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
+//   passed-on {step, replicas: [{member, events}]}   up to that step all events have been written:
+//                                  so many of each replica, of those said to this launcher. What
+//                                  the replicas have said since, the agent tells the next one again
+//   go        {}                   no host that is leaving has replicas any more, so that this one,
+//                                  which said so, need not keep the launcher that it has started
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
 //   join      {id, host, slots, terms, leads_at, address}   the first frame. id: of this agent
@@ -24,7 +29,8 @@
 //                                  and its address if not that from which it comes
 //   knows     {number, shares, holds}   the newest roster that it has; whether it shares the
 //                                  launcher's checkpoint folder; the step of the newest checkpoint
-//                                  in its own, -1: none. With {roster} after `keeps`
+//                                  in its own, -1: none. With {roster, told} after `keeps`; told:
+//                                  the step up to which the last launcher passed on, -1: unknown
 //   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first
 //                                  `knows`: a replica that lives on since another launcher. What it
 //                                  has said follows
@@ -49,7 +55,7 @@ namespace adaptdl::launch {
 
 struct Roster;
 
-inline constexpr int kAgentProtocol = 5;
+inline constexpr int kAgentProtocol = 6;
 inline constexpr int kMostHosts = 4096;
 inline constexpr int kMostSlotsOfHost = 4096;
 

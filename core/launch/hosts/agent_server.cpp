@@ -40,6 +40,7 @@ struct AgentServer::Worker {
   bool memory_ran_out = false;
   std::optional<TimePoint> end_by;  // deadline for its end, once it was told to end
   std::deque<bool> stops;
+  uint64_t events = 0, passed_on = 0;  // that it has said; of these, those its host need not keep
   std::string lost;
 };
 
@@ -48,11 +49,14 @@ struct AgentServer::Agent {
       : channel(std::move(stream), kStrangersFrame), deadline(join_by), address(std::move(from)) {}
 
   bool here() const { return proven && !gone && !leaving; }  // it belongs to the run
+  bool has_replicas() const {  // that have not ended, as far as is known
+    return std::ranges::any_of(workers, [](const auto& entry) { return !entry.second->status; });
+  }
 
   Channel channel;
   const TimePoint deadline;
   std::string address;  // Roster::Host::address
-  bool proven = false, leaving = false, gone = false;
+  bool proven = false, leaving = false, may_go = false, gone = false;
   std::string id, host;
   Slots slots;
   uint16_t leads_at = 0;  // Roster::Host::port
@@ -153,11 +157,21 @@ void AgentServer::serve() {
   }
   std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
   if (roster_changed_ && leads_ && may_train()) tell_roster();  // else those lost may go on
+  let_go();
   const TimePoint now = Monotonic::now();
   if (now < beat_at_) return;
   beat_at_ = now + beat_pause(options_.silence);
   for (const auto& agent : agents_) {
     if (agent->here()) agent->channel.post({{"type", "beat"}});
+  }
+}
+
+void AgentServer::let_go() {
+  const auto stays = [](const auto& agent) { return agent->leaving && agent->has_replicas(); };
+  if (std::ranges::any_of(agents_, stays)) return;
+  for (const auto& agent : agents_) {
+    if (!agent->leaving || std::exchange(agent->may_go, true)) continue;
+    agent->channel.post({{"type", "go"}});
   }
 }
 
@@ -233,7 +247,9 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
   if (found == agent.workers.end()) return;
   Worker& worker = *found->second;
   if (type == "say") {
-    if (worker.channel) worker.channel->post(message.at("message"));
+    if (!worker.channel) return;
+    worker.channel->post(message.at("message"));
+    if (message["message"].value("type", "") == "event") ++worker.events;
   } else if (type == "closed") {
     worker.closing = true;
   } else if (type == "started") {
@@ -283,6 +299,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   }
   agent.proven = true;
   agent.id = std::move(id);
+  left_.erase(agent.id);
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
   agent.leads_at = message.value("leads_at", uint16_t{0});
@@ -318,6 +335,7 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   if (!leads_ && message.contains("roster")) {
     Roster theirs = roster_from_json(message["roster"], "knows");
     if (theirs.number > before_.number) before_ = std::move(theirs);
+    told_ = std::max(told_, message.value("told", int64_t{-1}));
     roster_.number = before_.number;
   }
   const bool shared =
@@ -327,8 +345,10 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
   if (all_know && may_train()) {
     settled_ = roster_;
-    left_.clear();
+    // What it says of a host that leaves may come between the word of that and the next roster.
+    std::erase_if(left_, [this](const auto& id) { return roster_.find(id) == nullptr; });
     guarded_ = !roster_.shared && roster_.any_may_lead() && !options_.folder_decides;
+    if (guarded_) remember();
   }
 }
 
@@ -353,8 +373,11 @@ void AgentServer::tell_roster() {
   }
 }
 
+// Until all have heard of the newest roster, hosts that it lacks may go on without this launcher,
+// which then has to find them.
 void AgentServer::remember() const {
-  if (options_.remember && roster_.number > 0) options_.remember(roster_);
+  if (!options_.remember || roster_.number == 0) return;
+  options_.remember(guarded_ && !roster_.shared && settled_.size > 0 ? settled_ : roster_);
 }
 
 void AgentServer::lead(Roster::Announced announced) {
@@ -497,6 +520,29 @@ void AgentServer::leave_to_others() {
   for (const auto& agent : agents_) {
     agent->gone = true;
     ::shutdown(agent->channel.fd(), SHUT_RDWR);  // replicas may keep the object alive for a while
+  }
+}
+
+bool AgentServer::keep_events() const {
+  return std::ranges::any_of(agents_, [](const auto& agent) {
+    return std::ranges::any_of(agent->workers, [](const auto& entry) {
+      return entry.second->passed_on < entry.second->events;
+    });
+  });
+}
+
+void AgentServer::events_passed_on(int64_t step) {
+  const bool news = std::exchange(told_, step) != step;
+  for (const auto& agent : agents_) {
+    nlohmann::json replicas = nlohmann::json::array();
+    for (const auto& [id, worker] : agent->workers) {
+      const bool more_to_read = worker->channel && worker->channel->wants_write();
+      if (more_to_read || worker->passed_on == worker->events) continue;
+      worker->passed_on = worker->events;
+      replicas.push_back({{"member", id}, {"events", worker->events}});
+    }
+    if (!agent->proven || (!news && replicas.empty())) continue;
+    agent->channel.post({{"type", "passed-on"}, {"step", step}, {"replicas", std::move(replicas)}});
   }
 }
 

@@ -79,6 +79,8 @@ class AgentServer {
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
+  // Up to which step the last launcher has passed on its events; -1: unknown.
+  int64_t told_before() const { return told_; }
   void lead(Roster::Announced announced);
   // Before the replicas hear of it.
   void announced(Roster::Announced announced);
@@ -88,6 +90,11 @@ class AgentServer {
   // Has the agent of that slot start a replica; `invitation`: ReplicaStarter::invitation(). Throws
   // Error if the agent has disconnected.
   std::unique_ptr<Replica> start(MemberId id, int slot, nlohmann::json invitation);
+
+  // All events that replicas have said, and the launcher could read, have been passed on, up to
+  // that step: tells the hosts, which keep them until then for another launcher.
+  void events_passed_on(int64_t step);
+  bool keep_events() const;  // whether hosts keep some, as far as is known here
 
   // Tells all agents how the run ended; waits briefly until they have read it.
   void end(int exit);
@@ -99,6 +106,7 @@ class AgentServer {
 
   std::shared_ptr<Agent> agent_of(int slot) const;  // null: of this host
   void accept_all();
+  void let_go();
   // Why it must be dropped; "" if it is fine.
   std::string serve(const std::shared_ptr<Agent>& from);
   void on_message(const std::shared_ptr<Agent>& from, const nlohmann::json& message);
@@ -123,7 +131,8 @@ class AgentServer {
   bool leads_, roster_changed_ = false;
   bool guarded_ = false;        // lost hosts might train without this launcher
   Roster settled_{.size = 0};   // the newest one that all agents had, while may_train()
-  std::set<std::string> left_;  // ids of hosts that were told to stop since
+  std::set<std::string> left_;  // ids of hosts that were told to stop, as far as it lists them
+  int64_t told_ = -1;           // the step of the newest events_passed_on(), or told_before()
   size_t asked_ = 0;            // calls of led_elsewhere()
 };
 

@@ -3,6 +3,7 @@
 // The replicas that run on an agent's host, whatever they are: programs of the runtime library
 // (host_workers.h), or a command's (host_command.h).
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <poll.h>
@@ -31,6 +32,7 @@ class HostReplicas {
   virtual void start(MemberId member, int slot, const nlohmann::json& invitation,
                      const std::string& launcher) = 0;
   virtual void tell(MemberId member, nlohmann::json message) = 0;
+  virtual void passed_on(MemberId /*member*/, uint64_t /*events*/) {}
   virtual void kill(MemberId member) = 0;
   virtual void kill_all() = 0;
 

@@ -46,6 +46,11 @@ void HostWorkers::tell(MemberId member, nlohmann::json message) {
   found->second->memory.told(message);
 }
 
+void HostWorkers::passed_on(MemberId member, uint64_t events) {
+  const auto found = replicas_.find(member);
+  if (found != replicas_.end()) found->second->memory.passed_on(events);
+}
+
 void HostWorkers::kill(MemberId member) {
   const auto found = replicas_.find(member);
   if (found != replicas_.end()) found->second->process.kill();
@@ -89,7 +94,8 @@ void HostWorkers::hear(MemberId member, Worker& worker) {
     worker.open = worker.channel.drain([&](nlohmann::json message) {
       const nlohmann::json said = {
           {"type", "say"}, {"member", member}, {"message", std::move(message)}};
-      worker.memory.said(said["message"], post_(said));
+      post_(said);
+      worker.memory.said(said["message"]);
     });
     if (!worker.open) post_({{"type", "closed"}, {"member", member}});
   } catch (const std::exception& error) {
@@ -109,7 +115,7 @@ void HostWorkers::tell_all(Channel& link) {
     for (const nlohmann::json& message : worker->memory.messages()) {
       link.post({{"type", "say"}, {"member", member}, {"message", message}});
     }
-    worker->memory.heard();
+    worker->memory.told_again();
     if (!worker->open) link.post({{"type", "closed"}, {"member", member}});
   }
 }

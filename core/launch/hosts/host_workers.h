@@ -30,6 +30,7 @@ class HostWorkers : public HostReplicas {
   void start(MemberId member, int slot, const nlohmann::json& invitation,
              const std::string& launcher) override;
   void tell(MemberId member, nlohmann::json message) override;
+  void passed_on(MemberId member, uint64_t events) override;
   void kill(MemberId member) override;
   void kill_all() override;
   void take(bool children) override;

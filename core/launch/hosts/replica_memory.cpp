@@ -31,12 +31,11 @@ void ReplicaMemory::told(const nlohmann::json& message) {
   if (generations_.size() > kMostGenerations) generations_.erase(generations_.begin());
 }
 
-void ReplicaMemory::said(const nlohmann::json& message, bool heard) {
+void ReplicaMemory::said(const nlohmann::json& message) {
   const auto& type = message.at("type").get_ref<const std::string&>();
   if (type == "event") {
-    if (heard) return;
     events_.push_back(message);
-    if (events_.size() > kMostEvents) events_.pop_front();
+    if (events_.size() > kMostEvents) forget_oldest();
   } else if (is_any_of(type, kStates) || is_any_of(type, kEnds)) {
     newest_[type] = message;
   }
@@ -44,6 +43,15 @@ void ReplicaMemory::said(const nlohmann::json& message, bool heard) {
   const auto current = message.at("generation").get<uint64_t>();
   generations_.erase(generations_.begin(), generations_.lower_bound(current));
   for (const char* over : {"lost", "waiting"}) newest_.erase(over);
+}
+
+void ReplicaMemory::passed_on(uint64_t events) {
+  while (forgotten_ < events && !events_.empty()) forget_oldest();
+}
+
+void ReplicaMemory::forget_oldest() {
+  events_.pop_front();
+  ++forgotten_;
 }
 
 nlohmann::json ReplicaMemory::generations() const {

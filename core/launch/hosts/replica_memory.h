@@ -15,20 +15,25 @@ namespace adaptdl::launch {
 class ReplicaMemory {
  public:
   void told(const nlohmann::json& message);
-  // `heard`: a launcher has got it. Otherwise its events are kept as well, the newest of them.
-  void said(const nlohmann::json& message, bool heard);
+  void said(const nlohmann::json& message);
+  // The launcher has passed on so many of its events, counted from the first one that this launcher
+  // got. All others are kept, the newest of them.
+  void passed_on(uint64_t events);
 
   // Generations that it was told, oldest first: {generation, immediate, members: [id], cause}.
   nlohmann::json generations() const;
   // What it has said, in an order that it might have been said in.
   nlohmann::json messages() const;
-  // A launcher has got all that.
-  void heard() { events_.clear(); }
+  // Another launcher has got all that.
+  void told_again() { forgotten_ = 0; }
 
  private:
+  void forget_oldest();
+
   std::map<uint64_t, nlohmann::json> generations_;
   std::map<std::string, nlohmann::json> newest_;  // by type
   std::deque<nlohmann::json> events_;
+  uint64_t forgotten_ = 0;  // of the events that the present launcher got
 };
 
 }  // namespace adaptdl::launch

@@ -174,6 +174,8 @@ class RunReport {
   const nlohmann::json& recorded() const { return record_; }  // at first only what the run is
 
   void talk(std::string line) { output_.talk(std::move(line)); }
+  // Whether the user has got every event and sentence so far.
+  bool all_passed_on() const { return output_.drain(Monotonic::now()); }
   double elapsed_s() const { return seconds_since(begun_); }
 
  private:

@@ -68,6 +68,7 @@ void EventStream::begin(const Term& term) {
   const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
   const bool told_elsewhere = goes_on_ && newest_step_.empty();
   if (anew(term.generation) || told_elsewhere) last_step_ = step;
+  if (told_elsewhere && !anew(term.generation) && told_ >= 0) last_step_ = told_;
   report_.generation({.number = static_cast<int64_t>(term.generation.number),
                       .members = term.generation.members,
                       .from = term.from,
@@ -114,6 +115,10 @@ void EventStream::rescale(nlohmann::json event) {
   if (pauses_.size() > kMaxPauses) pauses_.pop_front();
   const Generation& generation = term->second.generation;
   report_.rescale(std::move(event), generation.cause, term->second.from, generation.members.size());
+}
+
+bool EventStream::holds_any() const {
+  return std::ranges::any_of(held_, [](const auto& entry) { return !entry.second.empty(); });
 }
 
 std::optional<double> EventStream::rescale_cost_s() const {

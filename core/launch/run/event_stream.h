@@ -26,7 +26,11 @@ class EventStream {
   EventStream(RunReport& report, bool goes_on, std::function<void(int64_t step)> on_step)
       : report_(report), goes_on_(goes_on), leads_(!goes_on), on_step_(std::move(on_step)) {}
 
-  void lead() { leads_ = true; }
+  // `told`: the step up to which the lost launcher has emitted its events; -1: unknown.
+  void lead(int64_t told) {
+    leads_ = true;
+    told_ = told;
+  }
 
   // An event from a replica, in the order in which it sent them.
   void event(MemberId from, nlohmann::json event);
@@ -39,6 +43,8 @@ class EventStream {
 
   // No replica of the generation in force is left: the next one starts from a checkpoint.
   void restarting(const View& view) { members_ = view.current.members.size(); }
+
+  bool holds_any() const;  // events that have to wait
 
   int64_t last_step() const { return last_step_; }
   int64_t highest_step() const { return highest_step_; }
@@ -68,6 +74,7 @@ class EventStream {
   RunReport& report_;
   const bool goes_on_;
   bool leads_;
+  int64_t told_ = -1;
   const std::function<void(int64_t)> on_step_;
   uint64_t number_ = 0;  // of the generation in force, and its members
   size_t members_ = 0;

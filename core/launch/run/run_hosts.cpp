@@ -9,6 +9,7 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr std::chrono::seconds kLookElsewhere{1};
+constexpr std::chrono::milliseconds kConfirmPause{100}, kConfirmPausePerHost{2};
 
 }  // namespace
 
@@ -95,6 +96,20 @@ void RunHosts::part_cut() {
     }
   }
   if (!out.empty() || !again.empty()) use_slots();
+}
+
+TimePoint RunHosts::deadline() const {
+  const TimePoint cut = cut_.deadline(view_);
+  const bool confirms = options_.hosts && replicas_.agents().keep_events();
+  return confirms ? std::min(cut, confirm_at_) : cut;
+}
+
+void RunHosts::confirm_events(const EventStream& stream) {
+  const TimePoint now = Monotonic::now();
+  if (!options_.hosts || now < confirm_at_) return;
+  confirm_at_ = now + std::max(kConfirmPause, kConfirmPausePerHost * replicas_.hosts());
+  if (stream.holds_any() || !report_.all_passed_on()) return;
+  replicas_.agents().events_passed_on(stream.last_step());
 }
 
 }  // namespace adaptdl::launch

@@ -10,6 +10,7 @@
 #include "core/launch/hosts/agent_server.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/run/cut_hosts.h"
+#include "core/launch/run/event_stream.h"
 #include "core/launch/run/membership.h"
 #include "core/launch/run/rendezvous.h"
 #include "core/launch/run/replica_set.h"
@@ -42,7 +43,11 @@ class RunHosts {
 
   // Hosts that do not reach each other: see CutHosts. Call part_cut() also at deadline().
   void part_cut();
-  TimePoint deadline() const { return cut_.deadline(view_); }
+  TimePoint deadline() const;
+
+  // Lets the other hosts forget the events of replicas there that this launcher has passed on. Call
+  // after all that they have said was read.
+  void confirm_events(const EventStream& stream);
 
  private:
   const RunOptions& options_;
@@ -52,6 +57,7 @@ class RunHosts {
   RunReport& report_;
   CutHosts cut_;
   TimePoint look_elsewhere_at_ = TimePoint::min();
+  TimePoint confirm_at_ = TimePoint::min();
   std::optional<int> asked_for_;  // replicas
   int most_;                      // that the slots were ever for
 };

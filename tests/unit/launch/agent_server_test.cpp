@@ -157,6 +157,17 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   CHECK(launcher.until([&] { return replica->process->pid() == 123; }));
   CHECK(hear_from(launcher, replica->channel)["type"] == "hello");
 
+  const json event = {{"type", "event"}, {"event", json::object()}};
+  for (int i = 0; i < 2; ++i) {
+    agent.channel.send({{"type", "say"}, {"member", 7}, {"message", event}});
+  }
+  CHECK(launcher.until([&] { return launcher.agents.keep_events(); }));
+  for (int i = 0; i < 2; ++i) CHECK(hear_from(launcher, replica->channel) == event);
+  launcher.agents.events_passed_on(4);
+  const json replicas = {{{"member", 7}, {"events", 2}}};
+  CHECK(agent.hear(launcher) == json{{"type", "passed-on"}, {"step", 4}, {"replicas", replicas}});
+  CHECK_FALSE(launcher.agents.keep_events());
+
   replica->channel.post({{"type", "stop"}});
   CHECK(agent.hear(launcher)["message"] == json{{"type", "stop"}});
   agent.channel.send({{"type", "stopped"}, {"member", 7}, {"stopped", true}});
@@ -425,6 +436,19 @@ TEST_CASE("hosts that were told to stop do not go on without the launcher") {
   }
 }
 
+TEST_CASE("hosts that are all told to stop at once do not go on without the launcher") {
+  Launcher launcher{.own_slots = 0};
+  OtherSide agent(launcher);
+  agent.join(launcher, "1", 1, json::object(), 1000);
+  const Roster roster = agent.learn(launcher, false);
+  for (int i = 0; i < 2; ++i) {
+    agent.channel.send({{"type", "leaving"}});
+    agent.channel.send({{"type", "knows"}, {"number", roster.number}, {"shares", false}});
+  }
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 0; }));
+  CHECK(launcher.agents.may_train());
+}
+
 TEST_CASE("hosts that do not share the launcher's checkpoint folder have one each") {
   Launcher launcher;
   OtherSide first(launcher), second(launcher), third(launcher);
@@ -464,11 +488,13 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
                       {"number", 5},
                       {"shares", false},
                       {"holds", 12},
-                      {"roster", to_json(newer)}});
+                      {"roster", to_json(newer)},
+                      {"told", 9}});
   CHECK(launcher.agents.newest_checkpoint() == -1);
   CHECK(launcher.until([&] { return launcher.agents.hosts_of(launcher.agents.before()) == 1; }));
   CHECK(launcher.agents.before().number == 5);
   CHECK(launcher.agents.newest_checkpoint() == 12);
+  CHECK(launcher.agents.told_before() == 9);
   CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
   const Replica& replica = *launcher.kept.front();
   CHECK(replica.slots == std::vector<int>{1});
@@ -519,4 +545,25 @@ TEST_CASE("the newest roster is remembered with the generation that its launcher
   launcher.agents.announced({3, {1}});
   CHECK(launcher.remembered.back().hosts.empty());
   CHECK(launcher.remembered.back().announced.generation == 3);
+}
+
+TEST_CASE("hosts that may go on without the launcher are remembered until the others know") {
+  Launcher launcher;
+  std::optional<OtherSide> a(std::in_place, launcher);
+  a->join(launcher, "a", 1, json::object(), 1000);
+  a->learn(launcher, false);
+  OtherSide b(launcher);
+  b.join(launcher, "b", 1, json::object(), 1001);
+  b.learn(launcher, false);
+  const Roster all = a->learn(launcher, false);
+  CHECK(launcher.until([&] { return launcher.remembered.back().hosts.size() == 2; }));
+  CHECK(launcher.remembered.back().number == all.number);
+  a.reset();  // b may hear of it, or be gone, too
+  CHECK(launcher.until([&] { return launcher.events.size() == 3; }));
+  launcher.agents.announced({2, {1}});
+  CHECK(launcher.remembered.back().hosts.size() == 2);
+  const Roster less = b.learn(launcher, false);
+  CHECK(less.hosts.size() == 1);
+  CHECK(launcher.until([&] { return launcher.remembered.back().hosts.size() == 1; }));
+  CHECK(launcher.remembered.back().size == 2);
 }

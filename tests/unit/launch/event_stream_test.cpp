@@ -1,0 +1,78 @@
+#include "core/launch/run/event_stream.h"
+
+#include <doctest/doctest.h>
+
+#include "core/launch/io/output_queue.h"
+
+using namespace adaptdl;
+using namespace adaptdl::launch;
+using nlohmann::json;
+
+namespace {
+
+json step(int64_t number) {
+  return {{"event", "step"}, {"step", number}};
+}
+
+// Member 1 trains alone since step 5, by a launcher that takes over.
+struct Taken {
+  std::vector<int64_t> steps;
+  OutputQueue output{{[this](const json& event) {
+                       if (event["event"] == "step") steps.push_back(event["step"].get<int64_t>());
+                     }},
+                     Talk()};
+  RunReport report{RunIdentity(), output, RunReport::Keep()};
+  EventStream stream{report, true, [](int64_t) {}};
+  View view;
+
+  Taken() {
+    view.members.push_back({.id = 1, .state = MemberState::active, .switched = 2});
+    view.current = {.number = 2, .members = {1}, .immediate = true, .cause = "death"};
+    stream.switched(2, 5);
+  }
+
+  std::vector<int64_t> all() {
+    output.drain(Monotonic::now() + std::chrono::seconds(10));
+    return steps;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a launcher that takes over emits nothing before it leads") {
+  Taken run;
+  run.stream.event(1, step(6));
+  run.stream.advance(run.view);
+  CHECK(run.stream.holds_any());
+  CHECK(run.all().empty());
+  run.stream.lead(-1);
+  run.stream.advance(run.view);
+  CHECK_FALSE(run.stream.holds_any());
+  CHECK(run.all() == std::vector<int64_t>{6});
+}
+
+TEST_CASE("a launcher that takes over goes on after the step that the lost one has emitted last") {
+  Taken run;
+  for (const int number : {7, 8, 9}) run.stream.event(1, step(number));
+  run.stream.lead(7);
+  run.stream.advance(run.view);
+  CHECK(run.stream.last_step() == 9);
+  CHECK(run.all() == std::vector<int64_t>{8, 9});
+}
+
+TEST_CASE("a lost launcher had not emitted the last steps of the generation before") {
+  Taken run;
+  for (const int number : {3, 4, 5, 6}) run.stream.event(1, step(number));
+  run.stream.lead(3);
+  run.stream.advance(run.view);
+  CHECK(run.all() == std::vector<int64_t>{4, 5, 6});
+}
+
+TEST_CASE("what was emitted before a restart from a checkpoint does not count") {
+  Taken run;
+  run.view.current.cause = "restart";
+  run.stream.event(1, step(6));
+  run.stream.lead(20);
+  run.stream.advance(run.view);
+  CHECK(run.all() == std::vector<int64_t>{6});
+}
