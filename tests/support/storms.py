@@ -203,17 +203,15 @@ class Steps:
                 self.kept = max(self.kept, step)
             elif kind == "generation":
                 begins = step
-                if not begun and follows_another:
-                    # The replicas have another launcher, which tells again of a generation that
-                    # goes on. It does not know what the lost one has told last, nor what only that
-                    # one has heard.
-                    follows, new_launcher = self.last - 1, True
+                # The replicas have another launcher, which tells again of a generation that goes on,
+                # and of steps of which it does not know that the lost one has told.
+                new_launcher = new_launcher or (not begun and follows_another)
                 begun = True
             elif kind == "step":
                 # Rank 0 may have finished steps that it could not announce: its host was lost.
-                check(step > follows and
-                      (new_launcher or step in (follows + 1, begins, begins + 1)),
-                      "a step is lost, or comes twice", follows, begins, event)
+                fits = (step <= self.last + 1 if new_launcher else
+                        step > follows and step in (follows + 1, begins, begins + 1))
+                check(fits, "a step is lost, or comes twice", self.last, begins, event)
                 new_launcher = False
                 same_losses({step: event["loss"]}, {step: self.losses.get(step, event["loss"])})
                 self.losses[step] = event["loss"]

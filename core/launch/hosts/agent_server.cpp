@@ -235,7 +235,7 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
   if (type == "leaving") {
     if (!std::exchange(agent.leaving, true)) {
       roster_changed_ = true;
-      left_.insert(agent.id);
+      quorum_.left(agent.id);
       events_.left(agent.slots, agent.host, "was told to stop");
     }
     return;
@@ -299,7 +299,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   }
   agent.proven = true;
   agent.id = std::move(id);
-  left_.erase(agent.id);
+  quorum_.joined(agent.id);
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
   agent.leads_at = message.value("leads_at", uint16_t{0});
@@ -338,34 +338,24 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
     told_ = std::max(told_, message.value("told", int64_t{-1}));
     roster_.number = before_.number;
   }
-  const bool shared =
-      std::ranges::all_of(agents_, [](const auto& each) { return !each->here() || each->shares; });
-  if (shared != roster_.shared) roster_changed_ = true;
+  if (all_share() != roster_.shared) roster_changed_ = true;
   const bool all_know = std::ranges::all_of(
       agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
   if (all_know && may_train()) {
-    settled_ = roster_;
-    // What it says of a host that leaves may come between the word of that and the next roster.
-    std::erase_if(left_, [this](const auto& id) { return roster_.find(id) == nullptr; });
-    guarded_ = !roster_.shared && roster_.any_may_lead() && !options_.folder_decides;
-    if (guarded_) remember();
+    quorum_.settle(roster_, options_.folder_decides);
+    if (quorum_.guards()) remember();
   }
 }
 
 void AgentServer::tell_roster() {
   roster_changed_ = false;
   ++roster_.number;
-  roster_.hosts.clear();
+  roster_.hosts = here();
   roster_.size = hosts();
-  roster_.shared = true;
-  for (const auto& agent : agents_) {
-    if (!agent->here()) continue;
-    roster_.shared = roster_.shared && agent->shares;
-    roster_.hosts.push_back({agent->id, agent->address, agent->leads_at});
-  }
+  roster_.shared = all_share();
   remember();
   if (!roster_.any_may_lead()) {  // nobody will ask
-    if (may_train()) guarded_ = false;
+    if (may_train()) quorum_.settle(roster_, options_.folder_decides);
     return;
   }
   for (const auto& agent : agents_) {
@@ -373,11 +363,8 @@ void AgentServer::tell_roster() {
   }
 }
 
-// Until all have heard of the newest roster, hosts that it lacks may go on without this launcher,
-// which then has to find them.
 void AgentServer::remember() const {
-  if (!options_.remember || roster_.number == 0) return;
-  options_.remember(guarded_ && !roster_.shared && settled_.size > 0 ? settled_ : roster_);
+  if (options_.remember && roster_.number > 0) options_.remember(quorum_.to_remember(roster_));
 }
 
 void AgentServer::lead(Roster::Announced announced) {
@@ -468,32 +455,24 @@ std::vector<AgentServer::Host> AgentServer::all_hosts() const {
   return all;
 }
 
-// Hosts of settled_ that cannot go on without this launcher: its own, those that are here, and
-// those that were told to stop, or in whose place another process listens now. Hosts that have come
-// since say nothing about the lost ones.
-int AgentServer::settled_here() const {
-  std::set<std::string_view> ids(left_.begin(), left_.end());
-  std::set<std::pair<std::string_view, uint16_t>> places;
+Quorum::Hosts AgentServer::here() const {
+  Quorum::Hosts all;
   for (const auto& agent : agents_) {
-    if (!agent->here()) continue;
-    ids.insert(agent->id);
-    if (agent->leads_at != 0) places.insert({agent->address, agent->leads_at});
+    if (agent->here()) all.push_back({agent->id, agent->address, agent->leads_at});
   }
-  const auto known = [&](const Roster::Host& host) {
-    return ids.contains(host.id) || places.contains({host.address, host.port});
-  };
-  const auto own = settled_.size - static_cast<int>(settled_.hosts.size());
-  return own + static_cast<int>(std::ranges::count_if(settled_.hosts, known));
+  return all;
+}
+
+bool AgentServer::all_share() const {
+  return std::ranges::all_of(agents_,
+                             [](const auto& each) { return !each->here() || each->shares; });
 }
 
 bool AgentServer::led_elsewhere() {
-  std::vector<LauncherAddress> lost;
-  for (const Roster::Host& host : settled_.hosts) {
-    const bool here = std::ranges::any_of(
-        agents_, [&](const auto& agent) { return agent->here() && agent->id == host.id; });
-    if (!here && host.port != 0) lost.push_back({host.address, host.port});
-  }
-  return !lost.empty() && ask_host(lost[asked_++ % lost.size()], key_) == Answer::leads;
+  const Quorum::Hosts lost = quorum_.lost(here());
+  if (lost.empty()) return false;
+  const Roster::Host& host = lost[asked_++ % lost.size()];
+  return ask_host({host.address, host.port}, key_) == Answer::leads;
 }
 
 bool AgentServer::others_may_lead() const {

@@ -9,11 +9,11 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <poll.h>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/quorum.h"
 #include "core/launch/hosts/roster.h"
 #include "core/launch/run/replica.h"
 
@@ -60,14 +60,12 @@ class AgentServer {
   std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
-  bool may_train() const {
-    return !guarded_ || settled_here() >= enough_with_launcher(settled_.size);
-  }
+  bool may_train() const { return !quorum_.guards() || quorum_.holds(here()); }
   // Whether one of the lost hosts leads the others now; asks one of them at each call. Takes a few
   // seconds at most.
   bool led_elsewhere();
   // They may from now on, whatever the lost ones do.
-  void give_up_lost() { settled_ = {.size = 0}; }
+  void give_up_lost() { quorum_.give_up_lost(); }
 
   // Whether a host that is to stay could lead in place of this one, by the folder that all share.
   bool others_may_lead() const;
@@ -115,7 +113,8 @@ class AgentServer {
   void on_knows(Agent& agent, const nlohmann::json& message);
   void tell_roster();
   void remember() const;
-  int settled_here() const;
+  bool all_share() const;      // the checkpoint folder
+  Quorum::Hosts here() const;  // those of the agents that belong to the run
   std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
   std::string refusal(const nlohmann::json& join) const;  // "": none
   void drop(Agent& agent, const std::string& why);
@@ -129,11 +128,9 @@ class AgentServer {
   int next_slot_;
   Roster before_, roster_;
   bool leads_, roster_changed_ = false;
-  bool guarded_ = false;        // lost hosts might train without this launcher
-  Roster settled_{.size = 0};   // the newest one that all agents had, while may_train()
-  std::set<std::string> left_;  // ids of hosts that were told to stop, as far as it lists them
-  int64_t told_ = -1;           // the step of the newest events_passed_on(), or told_before()
-  size_t asked_ = 0;            // calls of led_elsewhere()
+  Quorum quorum_;
+  int64_t told_ = -1;  // the step of the newest events_passed_on(), or told_before()
+  size_t asked_ = 0;   // calls of led_elsewhere()
 };
 
 }  // namespace adaptdl::launch
