@@ -12,6 +12,7 @@ import time
 from support import Site, check, children_of, kill, main, wait_until, worker_of, write
 
 NEVER = ("--set", "epochs=1000000")
+OFTEN = ("--host-timeout", "1", "--set", "checkpoint_interval_s=1")
 SOON = 5  # seconds, on a loaded machine
 
 
@@ -45,17 +46,22 @@ def told_to_go(runs):
         check(run.end() == 143, "a host that was told to go")
 
 
+def three_train(site, *words):
+    """The runs of three hosts, of which the first leads; in this order the others would lead."""
+    runs = [site.run(0, "1:3", *NEVER, *words)]
+    site.share_key()
+    for host in (1, 2):
+        runs.append(site.run(host, "1:3", *NEVER, *words))
+        runs[0].wait_replicas(host + 1)
+    runs[0].wait_steps_more(5)
+    return runs
+
+
 def folder_decides(folder, draw):
     """Hosts that share the checkpoint folder: whoever gets its lock leads, as often as that is
     needed. Hosts that were lost come again, and the run ends as if nothing had been."""
     with Site(folder, 3) as site:
-        runs = [site.run(0, "1:3", *NEVER)]
-        site.share_key()
-        runs.append(site.run(1, "1:3", *NEVER))
-        runs[0].wait_replicas(2)
-        runs.append(site.run(2, "1:3", *NEVER))
-        runs[0].wait_replicas(3)
-        runs[0].wait_steps_more(5)
+        runs = three_train(site)
         goes_on(runs[1], 2, *lose(runs[0]))
         runs[1].says("this host leads the run now; 2 of 3 hosts go on")
         runs[2].says("follows the launcher at")
@@ -107,12 +113,7 @@ def all_told(folder, draw):
     with a checkpoint of the last step, whoever leaves first."""
     for pause in (0, draw.uniform(0, 0.3)):
         with Site(folder, 3, apart=True) as site:
-            runs = [site.run(0, "1:3", *NEVER)]
-            site.share_key()
-            for host in (1, 2):
-                runs.append(site.run(host, "1:3", *NEVER))
-                runs[0].wait_replicas(host + 1)
-            runs[0].wait_steps_more(5)
+            runs = three_train(site)
             goes_on(runs[1], 2, *lose(runs[0]))
             # So that the host that leads has the last rank.
             seen = runs[1].count()
@@ -155,18 +156,6 @@ def leads_again(folder, draw):
         check(runs[1].end() == 143, "the end of a cancelled run")
 
 
-def three_train(site):
-    """The runs of three hosts, which write a checkpoint each second."""
-    words = (*NEVER, "--host-timeout", "1", "--set", "checkpoint_interval_s=1")
-    runs = [site.run(0, "1:3", *words)]
-    site.share_key()
-    for host in (1, 2):
-        runs.append(site.run(host, "1:3", *words))
-        runs[0].wait_replicas(host + 1)
-    runs[0].wait_steps_more(5)
-    return runs
-
-
 def parted_train(site, runs, trains, others):
     """These hosts are cut off from those, and go on, with the first host, to a newer checkpoint.
     Returns its step, having checked that it is new; then they are killed, and the cut is over."""
@@ -197,7 +186,7 @@ def left_out(folder, draw):
     """A host was cut off and the others went on, until they died: it has kept a state that is older
     than their newest checkpoint, so that it leads from there."""
     with Site(folder, 3) as site:
-        runs = three_train(site)
+        runs = three_train(site, *OFTEN)
         goes_on_from(runs[2], parted_train(site, runs, [0, 1], [2]), 1)
         runs[2].request(request="cancel")
         check(runs[2].end() == 143, "the end of a cancelled run")
@@ -207,7 +196,7 @@ def led_alone(folder, draw):
     """The host that leads was cut off from all others, trained on alone, and died: the others have
     kept a state that is older than its newest checkpoint, so that they go on from there."""
     with Site(folder, 3) as site:
-        runs = three_train(site)
+        runs = three_train(site, *OFTEN)
         kept = parted_train(site, runs, [0], [1, 2])
         wait_until(lambda: any(run.of("resume") for run in runs[1:]), "a host that leads", 30)
         goes_on_from(next(run for run in runs[1:] if run.of("resume")), kept, 2)
@@ -219,12 +208,7 @@ def first_comes_again(folder, draw):
     command, as one that a service manager starts: it joins those that went on. So does one that did
     not lead, while the named one does not lead any more."""
     with Site(folder, 3, apart=True) as site:
-        runs = [site.run(0, "1:3", *NEVER)]
-        site.share_key()
-        for host in (1, 2):
-            runs.append(site.run(host, "1:3", *NEVER))
-            runs[0].wait_replicas(host + 1)
-        runs[0].wait_steps_more(5)
+        runs = three_train(site)
         goes_on(runs[1], 2, *lose(runs[0]))
         seen = runs[1].count()
         runs[0] = site.run(0, "1:3", *NEVER)
@@ -244,13 +228,7 @@ def partition(folder, draw):
     """The launcher is cut off from both others, which train without it; it waits, and joins them
     when it reaches them again."""
     with Site(folder, 3, apart=True) as site:
-        words = (*NEVER, "--host-timeout", "1")
-        runs = [site.run(0, "1:3", *words)]
-        site.share_key()
-        for host in (1, 2):  # in this order they would lead
-            runs.append(site.run(host, "1:3", *words))
-            runs[0].wait_replicas(host + 1)
-        runs[0].wait_steps_more(5)
+        runs = three_train(site, "--host-timeout", "1")
         cut_at = time.monotonic()
         site.network.fail_between([0], [1, 2], cut=True)
         runs[0].says("lost so many hosts at once that they may go on without this one")
@@ -331,11 +309,7 @@ def comes_again_at_once(folder, draw):
     go on with what they have finished, and it joins them, whether they share a folder or not."""
     for apart in (False, True):
         with Site(folder, 3, apart=apart) as site:
-            runs = [site.run(0, "1:3", *NEVER)]
-            site.share_key()
-            for host in (1, 2):
-                runs.append(site.run(host, "1:3", *NEVER))
-                runs[0].wait_replicas(host + 1)
+            runs = three_train(site)
             runs[0].wait_steps_more(20)
             site.network.fail_between([0], [1, 2], cut=True)
             lost = lose(runs[0])

@@ -203,7 +203,7 @@ class Steps:
                 self.kept = max(self.kept, step)
             elif kind == "generation":
                 begins = step
-                # The replicas have another launcher, which tells again of a generation that goes on,
+                # The replicas have another launcher, which tells again of a generation that goes on
                 # and of steps of which it does not know that the lost one has told.
                 new_launcher = new_launcher or (not begun and follows_another)
                 begun = True
