@@ -21,6 +21,12 @@ namespace {
 
 constexpr const char* kData = "data.bin";
 constexpr size_t kChunk = 4u << 20;  // bytes; checksummed while in cache, then written
+// A concurrent writer may remove an old checkpoint while we read it; then there is a newer one.
+constexpr int kReadAttempts = 10;
+
+[[noreturn]] void fail_vanishing(const std::string& directory) {
+  fail("{}: another process removes checkpoints faster than they can be read", directory);
+}
 
 std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -232,8 +238,7 @@ std::map<std::string, std::string, std::greater<>> CheckpointStore::found() cons
 }
 
 std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>* problems) const {
-  // A concurrent writer may remove an old checkpoint while we read it; then there is a newer one.
-  for (int attempt = 0; attempt < 10; ++attempt) {
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
     bool vanished = false;
     std::vector<std::string> passed_over;
     std::optional<LoadedCheckpoint> newest;
@@ -263,20 +268,26 @@ std::optional<LoadedCheckpoint> CheckpointStore::latest(std::vector<std::string>
     }
     return newest;
   }
-  fail("{}: another process removes checkpoints faster than they can be read", directory_);
+  fail_vanishing(directory_);
 }
 
 std::optional<CheckpointHeader> CheckpointStore::peek() const {
-  for (const auto& [name, path] : found()) {
-    try {
-      return read_manifest_of(name, path).header;
-    } catch (const Damage&) {
-      // latest() reports the problem.
-    } catch (const Error&) {
-      if (is_there(path)) throw;
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+    bool vanished = false;
+    for (const auto& [name, path] : found()) {
+      try {
+        return read_manifest_of(name, path).header;
+      } catch (const NewerCheckpointFormat&) {
+        throw;
+      } catch (const Error& error) {
+        vanished = !is_there(path);
+        if (vanished) break;
+        if (dynamic_cast<const Damage*>(&error) == nullptr) throw;  // latest() reports damage
+      }
     }
+    if (!vanished) return std::nullopt;
   }
-  return std::nullopt;
+  fail_vanishing(directory_);
 }
 
 void CheckpointStore::clear() {
