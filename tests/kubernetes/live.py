@@ -175,8 +175,9 @@ def lose_launcher(trainer, name, leads, lose):
     wait_until(lambda: steps_of(world, told), "training goes on", 60)
     print(f"replica {leads} leads: {time.monotonic() - begun:.1f} s to the next step", flush=True)
     before, after = max(seen, key=len), steps_of(world, told)
-    check(before[-1] < after[0] and after == list(range(after[0], after[0] + len(after))),
-          "no step is repeated or lost", (before[-3:], after[:3]))
+    # It may tell again what the lost one has told last.
+    check(after == list(range(after[0], after[0] + len(after))), "steps are missing", after[:3])
+    check(before[-1] - after[0] < 10, "many steps are told again", (before[-3:], after[:3]))
     check(not told_by(world, told, "resume"), "a checkpoint was read")
     trainer.wait_replicas(name, count)
     wait_until(lambda: told_by(world, told, "generation")[-1]["to"] == count, "a new pod joins", 60)
@@ -201,7 +202,7 @@ def launcher_dies(trainer):
     for _ in range(2):
         leads, before, after = lose_launcher(trainer, name, leads,
                                              lambda rank=leads: kill_pod(world, name, rank))
-        # What the killed process has not printed yet is lost with it.
+        # Its log may be read a moment too early.
         check(after[0] - before[-1] < 10, "steps are missing", (before[-3:], after[:3]))
     user.run("scale", name, "2")
     kill_pod(world, name, leads)

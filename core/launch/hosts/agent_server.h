@@ -77,8 +77,8 @@ class AgentServer {
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
-  // Up to which step the last launcher has passed on its events; -1: unknown.
-  int64_t told_before() const { return told_; }
+  // Up to which step the launcher has passed on its events, or the last one had; -1: unknown.
+  int64_t told() const { return told_; }
   void lead(Roster::Announced announced);
   // Before the replicas hear of it.
   void announced(Roster::Announced announced);
@@ -129,7 +129,7 @@ class AgentServer {
   Roster before_, roster_;
   bool leads_, roster_changed_ = false;
   Quorum quorum_;
-  int64_t told_ = -1;  // the step of the newest events_passed_on(), or told_before()
+  int64_t told_ = -1;  // the step of the newest events_passed_on(), or the last launcher's
   size_t asked_ = 0;   // calls of led_elsewhere()
 };
 

@@ -66,9 +66,8 @@ void EventStream::advance(const View& view, bool all) {
 void EventStream::begin(const Term& term) {
   const auto switched = switched_.find(term.generation.number);
   const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
-  const bool told_elsewhere = goes_on_ && newest_step_.empty();
-  if (anew(term.generation) || told_elsewhere) last_step_ = step;
-  if (told_elsewhere && !anew(term.generation) && told_ >= 0) last_step_ = told_;
+  const bool unknown = goes_on_ && newest_step_.empty() && told_ < 0;
+  if (anew(term.generation) || unknown) last_step_ = step;
   report_.generation({.number = static_cast<int64_t>(term.generation.number),
                       .members = term.generation.members,
                       .from = term.from,

@@ -5,6 +5,7 @@
 // the old one are there, so that the stream stays in order. Steps that were seen before are
 // dropped.
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -30,6 +31,7 @@ class EventStream {
   void lead(int64_t told) {
     leads_ = true;
     told_ = told;
+    last_step_ = std::max(last_step_, told);
   }
 
   // An event from a replica, in the order in which it sent them.

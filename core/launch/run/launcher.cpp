@@ -98,7 +98,7 @@ int Launcher::run() {
     }
     end_.check();
     mirror_report_.tell();
-    hosts_.confirm_events(stream_);
+    if (!takeover_.gathers()) hosts_.confirm_events(stream_);
     if (hands_over()) return kTerminated;
   }
   // Who ends the run at once, or again, does not wait.

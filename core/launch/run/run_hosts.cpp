@@ -100,16 +100,19 @@ void RunHosts::part_cut() {
 
 TimePoint RunHosts::deadline() const {
   const TimePoint cut = cut_.deadline(view_);
-  const bool confirms = options_.hosts && replicas_.agents().keep_events();
-  return confirms ? std::min(cut, confirm_at_) : cut;
+  return unconfirmed_ ? std::min(cut, confirm_at_) : cut;
 }
 
 void RunHosts::confirm_events(const EventStream& stream) {
+  if (!options_.hosts) return;
+  AgentServer& agents = replicas_.agents();
+  unconfirmed_ = agents.keep_events() || stream.last_step() != agents.told();
   const TimePoint now = Monotonic::now();
-  if (!options_.hosts || now < confirm_at_) return;
+  if (!unconfirmed_ || now < confirm_at_) return;
   confirm_at_ = now + std::max(kConfirmPause, kConfirmPausePerHost * replicas_.hosts());
   if (stream.holds_any() || !report_.all_passed_on()) return;
-  replicas_.agents().events_passed_on(stream.last_step());
+  agents.events_passed_on(stream.last_step());
+  unconfirmed_ = false;
 }
 
 }  // namespace adaptdl::launch

@@ -58,6 +58,7 @@ class RunHosts {
   CutHosts cut_;
   TimePoint look_elsewhere_at_ = TimePoint::min();
   TimePoint confirm_at_ = TimePoint::min();
+  bool unconfirmed_ = false;
   std::optional<int> asked_for_;  // replicas
   int most_;                      // that the slots were ever for
 };

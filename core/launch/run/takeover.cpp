@@ -67,7 +67,7 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   const Roster::Announced announced = newest_announced(newest);
   view_.last_generation = std::max(view_.last_generation, announced.generation);
   agents.lead(announced);
-  stream_.lead(agents.told_before());
+  stream_.lead(agents.told());
   report_.talk(fmt::format("this host leads the run now; {} of {} hosts go on{}", here, before.size,
                            !stateless ? "" : ", from the newest checkpoint"));
   if (behind) {

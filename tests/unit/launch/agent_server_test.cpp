@@ -494,7 +494,7 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   CHECK(launcher.until([&] { return launcher.agents.hosts_of(launcher.agents.before()) == 1; }));
   CHECK(launcher.agents.before().number == 5);
   CHECK(launcher.agents.newest_checkpoint() == 12);
-  CHECK(launcher.agents.told_before() == 9);
+  CHECK(launcher.agents.told() == 9);
   CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
   const Replica& replica = *launcher.kept.front();
   CHECK(replica.slots == std::vector<int>{1});
