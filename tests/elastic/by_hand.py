@@ -175,7 +175,7 @@ def waits(folder, draw):
 
     # Before training there is nothing to save: all end at once.
     stopped = Group(folder, "stopped", 2).start(0)
-    wait_until(lambda: listens(stopped), "rank 0", PATIENCE, every=0.05)
+    wait_until(lambda: "waiting for" in stopped.said(), "a word", PATIENCE, tell=stopped.said)
     stopped.processes[0].terminate()
     stopped.expect(143)
 
@@ -205,14 +205,6 @@ def under_a_scheduler(folder, draw):
               local.logs(name))
         last = os.listdir(local.job_file(name, "checkpoints"))
         check(f"step-{LAST:012}" in last, "another last step", last)
-
-
-def listens(group):
-    port = f"{int(group.variables['ADAPTDL_MASTER_PORT']):04X}"
-    # Others may use the number for a connection.
-    return any(address.endswith(":" + port) and state == "0A" for _, address, _, state, *_ in
-               map(str.split, read("/proc/net/tcp").splitlines()[1:]))
-
 
 
 def exchanged(folder, draw):

@@ -162,6 +162,8 @@ def lose_launcher(trainer, name, leads, lose):
     world = trainer.world
     count = world.status(name)["replicas"]
     last = trainer.pod_of(name, leads)
+    wait_until(lambda: told_by(world, last, "generation")[-1:] and
+               told_by(world, last, "generation")[-1]["to"] == count, "all train", 120)
     trained = len(steps_of(world, last))
     wait_until(lambda: len(steps_of(world, last)) > trained + 5, "it trains", 60)
     others = {pod for pod, phase in world.pods(name).items() if phase == "Running"} - {last}

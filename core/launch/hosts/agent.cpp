@@ -278,7 +278,7 @@ class Agent {
     if (std::exchange(orphaned_, false)) {
       replicas_->tell_all(link);
       knows["roster"] = to_json(roster_);
-      knows["told"] = told_step_;
+      knows["told"] = to_json(told_);
     }
     link.post(knows);
   }
@@ -295,7 +295,7 @@ class Agent {
     if (!replicas_->empty()) talk_(fmt::format("{}; ending the replicas here", why));
     orphaned_ = false;
     roster_ = {};
-    told_step_ = -1;
+    told_ = {};
     kill_all();
   }
 
@@ -426,7 +426,7 @@ class Agent {
       return;
     }
     if (type == "passed-on") {
-      told_step_ = json_get<int64_t>(message, "step", type);
+      told_ = passed_on_from_json(message.at("told"), "passed-on");
       for (const Json& each : message.at("replicas")) {
         replicas_->passed_on(json_get<MemberId>(each, "member", type),
                              json_get<uint64_t>(each, "events", type));
@@ -460,7 +460,7 @@ class Agent {
   std::unique_ptr<Channel> link_;
   LauncherAddress leader_;  // the newest one
   Roster roster_;           // of the newest launcher
-  int64_t told_step_ = -1;  // up to which it has passed on all events; -1: unknown
+  PassedOn told_;           // by it
   bool shares_ = false;     // its checkpoint folder
   bool told_folder_ = false;
   bool was_in_run_ = false;  // a launcher has taken this host

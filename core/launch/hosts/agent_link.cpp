@@ -11,6 +11,7 @@
 #include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/poll.h"
+#include "core/formats/json.h"
 #include "core/net/socket.h"
 
 namespace adaptdl::launch {
@@ -29,6 +30,14 @@ TlsKey agent_key(const std::string& secret, const std::string& run) {
 
 std::string run_secret(const std::string& secret, const std::string& run_id) {
   return to_hex(hmac_sha256(bytes_of(secret), bytes_of("adaptdl run\n" + run_id)));
+}
+
+nlohmann::json to_json(const PassedOn& told) {
+  return {{"generation", told.generation}, {"step", told.step}};
+}
+
+PassedOn passed_on_from_json(const nlohmann::json& json, const char* what) {
+  return {json_get<uint64_t>(json, "generation", what), json_get<int64_t>(json, "step", what)};
 }
 
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline) {

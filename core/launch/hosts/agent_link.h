@@ -17,9 +17,10 @@
 //                                  Of a command, host_command.h has the invitation and messages
 //   tell      {member, message}    pass this on to the replica
 //   kill      {member}             by SIGKILL
-//   passed-on {step, replicas: [{member, events}]}   up to that step all events have been written:
-//                                  so many of each replica, of those said to this launcher. What
-//                                  the replicas have said since, the agent tells the next one again
+//   passed-on {told, replicas: [{member, events}]}   up to there (PassedOn) all events have been
+//                                  written: so many of each replica, of those said to this
+//                                  launcher. What they have said since, the agent tells the next
+//                                  one again
 //   go        {}                   no host that is leaving has replicas any more, so that this one,
 //                                  which said so, need not keep the launcher that it has started
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
@@ -30,7 +31,7 @@
 //   knows     {number, shares, holds}   the newest roster that it has; whether it shares the
 //                                  launcher's checkpoint folder; the step of the newest checkpoint
 //                                  in its own, -1: none. With {roster, told} after `keeps`; told:
-//                                  the step up to which the last launcher passed on, -1: unknown
+//                                  up to where the last launcher had passed on
 //   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first
 //                                  `knows`: a replica that lives on since another launcher. What it
 //                                  has said follows
@@ -41,10 +42,12 @@
 //   ended     {member, signaled, value, memory}   memory: the system killed it because that ran out
 //   leaving   {}                   the host was told to stop (SIGTERM): its slot is lost
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "core/base/clock.h"
@@ -58,6 +61,17 @@ struct Roster;
 inline constexpr int kAgentProtocol = 6;
 inline constexpr int kMostHosts = 4096;
 inline constexpr int kMostSlotsOfHost = 4096;
+
+// The step up to which a launcher has written all events, in a generation: a later one may have
+// begun with an earlier step.
+struct PassedOn {
+  uint64_t generation = 0;
+  int64_t step = -1;  // -1: unknown
+
+  auto operator<=>(const PassedOn&) const = default;
+};
+nlohmann::json to_json(const PassedOn& told);
+PassedOn passed_on_from_json(const nlohmann::json& json, const char* what);  // Throws Error
 
 // Settings that the launcher and the agents of a run share.
 struct HostsOptions {

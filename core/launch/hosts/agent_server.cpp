@@ -335,7 +335,7 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   if (!leads_ && message.contains("roster")) {
     Roster theirs = roster_from_json(message["roster"], "knows");
     if (theirs.number > before_.number) before_ = std::move(theirs);
-    told_ = std::max(told_, message.value("told", int64_t{-1}));
+    told_ = std::max(told_, passed_on_from_json(message.at("told"), "knows"));
     roster_.number = before_.number;
   }
   if (all_share() != roster_.shared) roster_changed_ = true;
@@ -510,8 +510,8 @@ bool AgentServer::keep_events() const {
   });
 }
 
-void AgentServer::events_passed_on(int64_t step) {
-  const bool news = std::exchange(told_, step) != step;
+void AgentServer::events_passed_on(const PassedOn& told) {
+  const bool news = std::exchange(told_, told) != told;
   for (const auto& agent : agents_) {
     nlohmann::json replicas = nlohmann::json::array();
     for (const auto& [id, worker] : agent->workers) {
@@ -521,7 +521,8 @@ void AgentServer::events_passed_on(int64_t step) {
       replicas.push_back({{"member", id}, {"events", worker->events}});
     }
     if (!agent->proven || (!news && replicas.empty())) continue;
-    agent->channel.post({{"type", "passed-on"}, {"step", step}, {"replicas", std::move(replicas)}});
+    agent->channel.post(
+        {{"type", "passed-on"}, {"told", to_json(told)}, {"replicas", std::move(replicas)}});
   }
 }
 

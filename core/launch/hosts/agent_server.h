@@ -77,8 +77,8 @@ class AgentServer {
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
-  // Up to which step the launcher has passed on its events, or the last one had; -1: unknown.
-  int64_t told() const { return told_; }
+  // Up to where the launcher has passed on its events, or the last one had.
+  const PassedOn& told() const { return told_; }
   void lead(Roster::Announced announced);
   // Before the replicas hear of it.
   void announced(Roster::Announced announced);
@@ -90,8 +90,8 @@ class AgentServer {
   std::unique_ptr<Replica> start(MemberId id, int slot, nlohmann::json invitation);
 
   // All events that replicas have said, and the launcher could read, have been passed on, up to
-  // that step: tells the hosts, which keep them until then for another launcher.
-  void events_passed_on(int64_t step);
+  // there: tells the hosts, which keep them until then for another launcher.
+  void events_passed_on(const PassedOn& told);
   bool keep_events() const;  // whether hosts keep some, as far as is known here
 
   // Tells all agents how the run ended; waits briefly until they have read it.
@@ -129,8 +129,8 @@ class AgentServer {
   Roster before_, roster_;
   bool leads_, roster_changed_ = false;
   Quorum quorum_;
-  int64_t told_ = -1;  // the step of the newest events_passed_on(), or the last launcher's
-  size_t asked_ = 0;   // calls of led_elsewhere()
+  PassedOn told_;
+  size_t asked_ = 0;  // calls of led_elsewhere()
 };
 
 }  // namespace adaptdl::launch

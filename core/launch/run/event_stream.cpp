@@ -66,8 +66,15 @@ void EventStream::advance(const View& view, bool all) {
 void EventStream::begin(const Term& term) {
   const auto switched = switched_.find(term.generation.number);
   const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
-  const bool unknown = goes_on_ && newest_step_.empty() && told_ < 0;
-  if (anew(term.generation) || unknown) last_step_ = step;
+  const bool takes_over = goes_on_ && newest_step_.empty();
+  const bool told_here =
+      told_before_.step >= 0 &&
+      (!anew(term.generation) || told_before_.generation >= term.generation.number);
+  if (takes_over && told_here) {
+    last_step_ = told_before_.step;
+  } else if (takes_over || anew(term.generation)) {
+    last_step_ = step;
+  }
   report_.generation({.number = static_cast<int64_t>(term.generation.number),
                       .members = term.generation.members,
                       .from = term.from,
@@ -114,6 +121,11 @@ void EventStream::rescale(nlohmann::json event) {
   if (pauses_.size() > kMaxPauses) pauses_.pop_front();
   const Generation& generation = term->second.generation;
   report_.rescale(std::move(event), generation.cause, term->second.from, generation.members.size());
+}
+
+PassedOn EventStream::told() const {
+  if (terms_.empty()) return told_before_;
+  return {terms_.front().generation.number, last_step_};
 }
 
 bool EventStream::holds_any() const {

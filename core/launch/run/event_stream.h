@@ -5,7 +5,6 @@
 // the old one are there, so that the stream stays in order. Steps that were seen before are
 // dropped.
 
-#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/launch/hosts/agent_link.h"
 #include "core/launch/io/run_report.h"
 #include "core/launch/run/membership.h"
 
@@ -27,11 +27,10 @@ class EventStream {
   EventStream(RunReport& report, bool goes_on, std::function<void(int64_t step)> on_step)
       : report_(report), goes_on_(goes_on), leads_(!goes_on), on_step_(std::move(on_step)) {}
 
-  // `told`: the step up to which the lost launcher has emitted its events; -1: unknown.
-  void lead(int64_t told) {
+  // `told`: up to where the lost launcher has emitted its events.
+  void lead(const PassedOn& told) {
     leads_ = true;
-    told_ = told;
-    last_step_ = std::max(last_step_, told);
+    told_before_ = told;
   }
 
   // An event from a replica, in the order in which it sent them.
@@ -47,6 +46,7 @@ class EventStream {
   void restarting(const View& view) { members_ = view.current.members.size(); }
 
   bool holds_any() const;  // events that have to wait
+  PassedOn told() const;   // up to where all events were emitted, but for those
 
   int64_t last_step() const { return last_step_; }
   int64_t highest_step() const { return highest_step_; }
@@ -76,7 +76,7 @@ class EventStream {
   RunReport& report_;
   const bool goes_on_;
   bool leads_;
-  int64_t told_ = -1;
+  PassedOn told_before_;
   const std::function<void(int64_t)> on_step_;
   uint64_t number_ = 0;  // of the generation in force, and its members
   size_t members_ = 0;

@@ -106,12 +106,12 @@ TimePoint RunHosts::deadline() const {
 void RunHosts::confirm_events(const EventStream& stream) {
   if (!options_.hosts) return;
   AgentServer& agents = replicas_.agents();
-  unconfirmed_ = agents.keep_events() || stream.last_step() != agents.told();
+  unconfirmed_ = agents.keep_events() || stream.told() != agents.told();
   const TimePoint now = Monotonic::now();
   if (!unconfirmed_ || now < confirm_at_) return;
   confirm_at_ = now + std::max(kConfirmPause, kConfirmPausePerHost * replicas_.hosts());
   if (stream.holds_any() || !report_.all_passed_on()) return;
-  agents.events_passed_on(stream.last_step());
+  agents.events_passed_on(stream.told());
   unconfirmed_ = false;
 }
 

@@ -163,9 +163,11 @@ TEST_CASE("an agent joins, starts a replica and hands on what it says") {
   }
   CHECK(launcher.until([&] { return launcher.agents.keep_events(); }));
   for (int i = 0; i < 2; ++i) CHECK(hear_from(launcher, replica->channel) == event);
-  launcher.agents.events_passed_on(4);
+  const PassedOn told{.generation = 2, .step = 4};
+  launcher.agents.events_passed_on(told);
   const json replicas = {{{"member", 7}, {"events", 2}}};
-  CHECK(agent.hear(launcher) == json{{"type", "passed-on"}, {"step", 4}, {"replicas", replicas}});
+  CHECK(agent.hear(launcher) ==
+        json{{"type", "passed-on"}, {"told", to_json(told)}, {"replicas", replicas}});
   CHECK_FALSE(launcher.agents.keep_events());
 
   replica->channel.post({{"type", "stop"}});
@@ -489,12 +491,12 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
                       {"shares", false},
                       {"holds", 12},
                       {"roster", to_json(newer)},
-                      {"told", 9}});
+                      {"told", to_json(PassedOn{3, 9})}});
   CHECK(launcher.agents.newest_checkpoint() == -1);
   CHECK(launcher.until([&] { return launcher.agents.hosts_of(launcher.agents.before()) == 1; }));
   CHECK(launcher.agents.before().number == 5);
   CHECK(launcher.agents.newest_checkpoint() == 12);
-  CHECK(launcher.agents.told() == 9);
+  CHECK(launcher.agents.told() == PassedOn{3, 9});
   CHECK(launcher.events.back() == R"(7 kept [{"generation":3}])");
   const Replica& replica = *launcher.kept.front();
   CHECK(replica.slots == std::vector<int>{1});

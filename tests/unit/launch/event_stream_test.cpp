@@ -45,7 +45,7 @@ TEST_CASE("a launcher that takes over emits nothing before it leads") {
   run.stream.advance(run.view);
   CHECK(run.stream.holds_any());
   CHECK(run.all().empty());
-  run.stream.lead(-1);
+  run.stream.lead({});
   run.stream.advance(run.view);
   CHECK_FALSE(run.stream.holds_any());
   CHECK(run.all() == std::vector<int64_t>{6});
@@ -54,7 +54,7 @@ TEST_CASE("a launcher that takes over emits nothing before it leads") {
 TEST_CASE("a launcher that takes over goes on after the step that the lost one has emitted last") {
   Taken run;
   for (const int number : {7, 8, 9}) run.stream.event(1, step(number));
-  run.stream.lead(7);
+  run.stream.lead({2, 7});
   run.stream.advance(run.view);
   CHECK(run.stream.last_step() == 9);
   CHECK(run.all() == std::vector<int64_t>{8, 9});
@@ -63,16 +63,19 @@ TEST_CASE("a launcher that takes over goes on after the step that the lost one h
 TEST_CASE("a lost launcher had not emitted the last steps of the generation before") {
   Taken run;
   for (const int number : {3, 4, 5, 6}) run.stream.event(1, step(number));
-  run.stream.lead(3);
+  run.stream.lead({1, 3});
   run.stream.advance(run.view);
   CHECK(run.all() == std::vector<int64_t>{4, 5, 6});
 }
 
 TEST_CASE("what was emitted before a restart from a checkpoint does not count") {
-  Taken run;
-  run.view.current.cause = "restart";
-  run.stream.event(1, step(6));
-  run.stream.lead(20);
-  run.stream.advance(run.view);
-  CHECK(run.all() == std::vector<int64_t>{6});
+  for (const uint64_t told_in : {1, 2}) {
+    Taken run;
+    run.view.current.cause = "restart";
+    for (const int number : {6, 7, 8}) run.stream.event(1, step(number));
+    run.stream.lead({told_in, told_in == 1 ? 20 : 7});
+    run.stream.advance(run.view);
+    CHECK(run.all() == (told_in == 1 ? std::vector<int64_t>{6, 7, 8} : std::vector<int64_t>{8}));
+    CHECK(run.stream.told() == PassedOn{2, 8});
+  }
 }
