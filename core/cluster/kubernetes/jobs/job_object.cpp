@@ -152,8 +152,8 @@ void read_spec(const Json& spec, JobObject& job) {
     }
     return value;
   };
-  job.min_replicas = integer("minReplicas", 0).value_or(0);
-  job.max_replicas = integer("maxReplicas", 1);
+  const int min = integer("minReplicas", 0).value_or(0);
+  const auto max = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
   job.restartable = json_find<bool>(spec, "restartable", "spec");
@@ -163,9 +163,9 @@ void read_spec(const Json& spec, JobObject& job) {
   job.backoff_limit = integer("backoffLimit", 0).value_or(job.backoff_limit);
   job.ttl_s = json_find<int>(spec, "ttlSecondsAfterFinished", "spec");
   job.start_deadline = json_get_or(spec, "startDeadlineSeconds", "spec", job.start_deadline);
-  if (job.max_replicas && *job.max_replicas < job.min_replicas) {
-    fail("spec.maxReplicas: {} is less than minReplicas, {}", *job.max_replicas, job.min_replicas);
-  }
+  if (max && *max < min) fail("spec.maxReplicas: {} is less than minReplicas, {}", *max, min);
+  job.min_replicas = min;
+  job.max_replicas = max;
 }
 
 }  // namespace
