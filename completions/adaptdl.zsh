@@ -417,6 +417,7 @@ _adaptdl() {
     '--nnodes[Number of hosts that train together, each with --replicas replicas; run the same command on each. Training starts when MIN are there. In srun and mpirun all tasks by default.]:N|MIN\:MAX: ' \
     '--rdzv-endpoint[With --nnodes\: the host that leads the run, and a free port on it, by default 29400. Without it, hosts meet by --checkpoint-dir and --node-rank.]:HOST\[\:PORT\]: ' \
     '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the task'\''s rank in srun and mpirun; elsewhere the host that --rdzv-endpoint names leads.]:N: ' \
+    '--witness[With --nnodes and --rdzv-endpoint\: this host trains nothing, but counts when hosts have lost each other. PROGRAM may be absent; then give --name.]' \
     '--rdzv-key[With --nnodes\: the key that all hosts of a run must have, made if there is none; - reads it from standard input, at whose end this host leaves. Default\: hosts.key in adaptdl'\''s configuration folder.]:FILE:_files' \
     '--host-timeout[On several hosts\: one that is silent for so long is lost. Shorter cuts of the network only delay the run.]:SECONDS: ' \
     '--interface[With several hosts\: the network interface of this host at which others reach its replicas, such as eth1, or its address. Default\: any that answers, first that of the default route.]:NAME|ADDRESS: ' \

@@ -12,8 +12,10 @@
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/show/display.h"
+#include "core/base/console.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/base/process.h"
 #include "core/cluster/kubernetes/pod_run.h"
 #include "core/launch/hosts/roster_file.h"
@@ -35,7 +37,22 @@ Display::Options display_options(const Arguments& arguments) {
   return options;
 }
 
+// It needs neither the program nor what trains it.
+int run_as_witness(const Arguments& arguments) {
+  if (!arguments.rest().empty() && !arguments.positional("PROGRAM")) {
+    throw UsageError("--witness: only for training archives; a command's hosts share a folder.");
+  }
+  const bool quiet = arguments.quiet();
+  const launch::Talk talk_to = [quiet](const std::string& line) {
+    if (!quiet) talk("adaptdl: " + printable(line));
+  };
+  launch::RunOptions options = witness_options(arguments);
+  const HostOfRun host = witness_of_run(arguments, options, talk_to);
+  return run_host(host, options, nullptr, talk_to);
+}
+
 int run_run(const Arguments& arguments) {
+  if (arguments.flag("witness")) return run_as_witness(arguments);
   if (!arguments.positional("PROGRAM")) {
     if (arguments.rest().empty()) {
       throw UsageError(
@@ -263,6 +280,10 @@ Command run_command() {
                       "--rdzv-endpoint names leads.",
                .min = 0,
                .max = 1000000},
+              {.name = "witness",
+               .doc =
+                   "With --nnodes and --rdzv-endpoint: this host trains nothing, but counts when "
+                   "hosts have lost each other. PROGRAM may be absent; then give --name."},
               {.name = "rdzv-key",
                .kind = Kind::file,
                .value = "FILE",

@@ -79,6 +79,10 @@ std::string endpoint_of(const Arguments& arguments) {
   return endpoint.empty() ? arguments.text("master-addr") : endpoint;
 }
 
+Seconds silence_of(const Arguments& arguments) {
+  return Seconds(static_cast<double>(arguments.integer("host-timeout")));
+}
+
 std::string line_of(int fd) {
   std::string line;
   for (char c = 0; ::read(fd, &c, 1) == 1 && c != '\n' && line.size() < kLongestKey;) line += c;
@@ -164,7 +168,6 @@ void meet_at(const std::string& endpoint, const Arguments& arguments, HostOfRun&
       talk(fmt::format("made the key {}; every host of a run needs a copy of it", host.key_file));
     }
   }
-  host.leads = leads(arguments, host.meeting_point, hosts, talk);
 }
 
 // Another host may lead since the one at the endpoint was lost: as long as it has the folder's
@@ -336,7 +339,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   hosts.slots = options.replicas.max;
   hosts.least = nodes.min;
   hosts.most = *nodes.max;
-  hosts.silence = Seconds(static_cast<double>(arguments.integer("host-timeout")));
+  hosts.silence = silence_of(arguments);
   hosts.terms = command != nullptr ? terms_of(*command) : terms_of(options);
   auto lost = launch::take_succession();
   if (lost) {
@@ -345,6 +348,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
     lead_by_ssh(arguments, options.reach, host, hosts);
   } else if (const std::string endpoint = endpoint_of(arguments); !endpoint.empty()) {
     meet_at(endpoint, arguments, host, hosts, talk);
+    host.leads = leads(arguments, host.meeting_point, hosts, talk);
     find_successor(arguments, options, host, hosts, talk);
   } else {
     meet_in_folder(arguments, options, task, host, hosts);
@@ -384,6 +388,33 @@ std::optional<HostOfRun> host_of_command(const Arguments& arguments,
   command.slots.clear();  // they are those of the hosts
   command.address = host->meeting_point.host.empty() ? reached_at(options.reach).front().address
                                                      : host->meeting_point.host;
+  return host;
+}
+
+HostOfRun witness_of_run(const Arguments& arguments, launch::RunOptions& options,
+                         const launch::Talk& talk) {
+  const std::string endpoint = endpoint_of(arguments);
+  if (endpoint.empty() || !on_several_hosts(arguments)) {
+    throw UsageError(
+        "--witness: needs --nnodes and --rdzv-endpoint, as the hosts of the run have them. Hosts "
+        "that share a --checkpoint-dir, or start by --hosts, need no witness.");
+  }
+  if (const std::string leads = launch::parse_meeting_point(endpoint).host;
+      launch::is_this_machine(leads)) {
+    throw UsageError(
+        fmt::format("--witness: {} is this machine, which leads the run; a witness is on one that "
+                    "lives on when "
+                    "that is lost.",
+                    leads));
+  }
+  HostOfRun host;
+  launch::HostsOptions hosts;
+  hosts.slots = 0;
+  hosts.silence = silence_of(arguments);
+  hosts.terms = {{"version of adaptdl", version()}};
+  meet_at(endpoint, arguments, host, hosts, talk);
+  hosts.remember = launch::roster_keeper(options.checkpoint_dir, talk);
+  options.hosts = std::move(hosts);
   return host;
 }
 
@@ -456,7 +487,8 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
         host.key_file);
   }
   agent.patience = host.patience;
-  if (host.leash < 0 && command == nullptr) {
+  const bool witness = options.hosts->slots == 0;
+  if (host.leash < 0 && command == nullptr && !witness) {
     agent.listener = listener_to_lead(host.meeting_point.port, options);
     agent.lead = [&](int listener, const launch::Roster& roster) {
       talk("this host is to lead the run");
@@ -478,7 +510,9 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
     const size_t which = turn++ % (others.size() + 1);
     return which == 0 ? host.meeting_point : others[which - 1];
   };
-  if (command == nullptr) make_durable_directories(options.output_dir);  // perhaps not shared
+  if (command == nullptr && !witness) {
+    make_durable_directories(options.output_dir);  // perhaps not shared
+  }
   const int code = launch::run_agent(agent, talk);
   if (code < 128) known.forget();  // else this host was perhaps told to leave the others
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));

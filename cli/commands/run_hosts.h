@@ -49,6 +49,10 @@ std::optional<HostOfRun> host_of_command(const Arguments& arguments,
                                          launch::CommandOptions& command,
                                          launch::RunOptions& options, const launch::Talk& talk);
 
+// A witness of the run (HostsOptions::slots). Of `options`, name, checkpoint_dir and reach count.
+HostOfRun witness_of_run(const Arguments& arguments, launch::RunOptions& options,
+                         const launch::Talk& talk);
+
 // The others of --hosts. Throws Error if fewer are ready than the run needs.
 class RemotePart {
  public:

@@ -120,4 +120,28 @@ launch::RunOptions run_options(const Arguments& arguments) {
   return options;
 }
 
+launch::RunOptions witness_options(const Arguments& arguments) {
+  launch::RunOptions options;
+  options.name = arguments.text("name");
+  const std::string program = arguments.positional("PROGRAM").value_or("");
+  const bool here = !program.empty() && path_exists(program);
+  if (options.name.empty()) {
+    if (!here) {
+      throw UsageError(
+          "--witness: needs --name, the name of the run as its hosts show it, where PROGRAM is "
+          "absent.");
+    }
+    options.program = absolute_path(program);
+    options.settings = arguments.list("set");
+    launch::read_program(launch::program_kind(program), program, options);
+  }
+  launch::check_run_name(options.name);
+  const std::string parent = here ? parent_directory(absolute_path(program)) : absolute_path(".");
+  const std::string chosen = arguments.text("checkpoint-dir");
+  options.checkpoint_dir =
+      absolute_path(chosen.empty() ? join_path(parent, options.name + ".run/checkpoints") : chosen);
+  options.reach = parse_reach(arguments);
+  return options;
+}
+
 }  // namespace adaptdl::cli

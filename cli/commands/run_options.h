@@ -22,4 +22,7 @@ double parse_hang_timeout(const std::string& text);
 // worker and its LibTorch, GPUs. Throws UsageError or Error.
 launch::RunOptions run_options(const Arguments& arguments);
 
+// Of a witness, on whose host PROGRAM may be absent: name, checkpoint_dir and reach.
+launch::RunOptions witness_options(const Arguments& arguments);
+
 }  // namespace adaptdl::cli

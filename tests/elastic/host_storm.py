@@ -7,16 +7,18 @@ train, no finished step is lost or done twice, and hosts that come again find wh
 
 import itertools
 import signal
+import time
 
 from support import RECOVERY, Group, Site, Storm, check, kill, main
 from support.storms import EPOCH, of
 
 
 class Typed(Group):
-    """Hosts on each of which somebody types the command, the same one again when it was killed."""
+    """Hosts on each of which somebody types the command, the same one again when it was killed. The
+    network may have more hosts."""
 
-    def __init__(self, folder, site, timeout, *settings, name):
-        super().__init__(folder, site.network, len(site.network.hosts), settings, name)
+    def __init__(self, folder, site, timeout, *settings, name, hosts):
+        super().__init__(folder, site.network, hosts, settings, name)
         self.site, self.timeout = site, timeout
         self.runs, self.host_of, self.current = [], [], {}
 
@@ -83,7 +85,7 @@ def host_storm(folder, draw):
     name = draw.choice(["slow", "samples"])
     print(f"    {hosts} hosts, {name}, --host-timeout {timeout}")
     with Site(folder, hosts) as site:
-        group = Typed(folder, site, timeout, "--max-restarts", "1000", name=name)
+        group = Typed(folder, site, timeout, "--max-restarts", "1000", name=name, hosts=hosts)
         group.start_all()
         storm = Storm(group, draw, longest=20.0 if folder.seconds else 1.0, more=MORE)
         try:
@@ -103,21 +105,36 @@ def host_storm(folder, draw):
 def storm_apart(folder, draw):
     """Hosts that share nothing, of which a majority goes on, so that one failure at a time must not
     matter: 10 that are drawn, or --seconds of them."""
-    hosts, name = draw.choice([3, 4]), draw.choice(["slow", "samples"])
+    one_at_a_time(folder, draw, draw.choice([3, 4]), witness=False)
+
+
+def storm_witness(folder, draw):
+    """The same of two hosts, and a third one that trains nothing."""
+    one_at_a_time(folder, draw, 2, witness=True)
+
+
+def one_at_a_time(folder, draw, hosts, witness):
+    name = draw.choice(["slow", "samples"])
     print(f"    {hosts} hosts, {name}")
-    with Site(folder, hosts, apart=True) as site:
-        group = Typed(folder, site, "1", "--max-restarts", "1000", name=name)
+    with Site(folder, hosts + witness, apart=True) as site:
+        group = Typed(folder, site, "1", "--max-restarts", "1000", name=name, hosts=hosts)
         group.start_all()
+        others = [site.run(hosts, "1:2", "--host-timeout", "1", "--witness",
+                           program=name)] if witness else []
+        for other in others:
+            other.says("as a witness")
         storm = Storm(group, draw, longest=6.0, more=MORE, at_once=[1])
         try:
             while not storm.over(folder.seconds or None, None if folder.seconds else 10):
                 storm.fail_once()
                 group.wait_progress()
+                time.sleep(1.5)  # who was silent for almost so long is lost a moment later
                 group.wait_whole(10 * RECOVERY)
             group.wait_progress()
-            for host in group.ranks:
-                group.pod(host).signal(signal.SIGTERM)
+            for run in [*map(group.pod, group.ranks), *others]:
+                run.signal(signal.SIGTERM)
             group.expect_end(143)
+            check(all(other.end() == 143 for other in others), "a witness that was told to go")
             group.check_one_side()
             losses = group.losses()
             check(not group.restarts(), "all replicas were lost")
@@ -127,4 +144,4 @@ def storm_apart(folder, draw):
         group.check_losses(losses, group.undisturbed(epochs).losses())
 
 
-main(host_storm, storm_apart)
+main(host_storm, storm_apart, storm_witness)

@@ -245,6 +245,94 @@ def partition(folder, draw):
         told_to_go(runs)
 
 
+def in_its_place(folder, draw):
+    """Of two hosts that share nothing the one that leads is lost. The other one waits, until the
+    same command on that host shows that what it had is gone."""
+    with Site(folder, 3, apart=True) as site:
+        runs = three_train(site)
+        goes_on(runs[1], 2, *lose(runs[0]))
+        seen = runs[1].count()
+        runs[0] = site.run(0, "1:3", *NEVER)
+        runs[1].wait_replicas(3, after=seen)
+        seen = runs[1].count()
+        kill(runs[2].process.pid)
+        runs[1].wait_replicas(2, after=seen)
+        runs[1].wait_steps_more(5)
+        step, _ = lose(runs[1])
+        runs[0].says("lost the connection to the launcher")
+        time.sleep(1)
+        check(not runs[0].of("generation"), "it does not wait")
+        runs[1] = site.run(1, "1:3", *NEVER)
+        runs[0].says("this host leads the run now; 2 of 2 hosts go on")
+        runs[0].wait_step(step + 1)
+        check(not runs[0].of("resume"), "a checkpoint was read")
+        runs[0].wait_replicas(2)
+        told_to_go(runs[:2])
+
+
+def two_and_a_witness(site):
+    """The runs of two hosts, of which the first leads, and of a third one, which trains nothing."""
+    words = (*NEVER, "--host-timeout", "1")
+    runs = [site.run(0, "2", *words)]
+    site.share_key()
+    witness = site.run(2, "2", *words, "--witness")
+    witness.says("as a witness")
+    runs[0].says("waiting for hosts: 1 of at least 2 are here")
+    check(not runs[0].of("generation"), "a witness counts as a host that trains")
+    runs.append(site.run(1, "2", *words))
+    runs[0].wait_replicas(2)
+    runs[0].wait_steps_more(5)
+    return [*runs, witness]
+
+
+def witness(folder, draw):
+    """Two hosts share nothing. Whichever is lost, the other one goes on, by a witness."""
+    with Site(folder, 3, apart=True) as site:
+        runs = two_and_a_witness(site)
+        # The witness, too, may be lost, and comes again.
+        kill(runs[2].process.pid)
+        runs[0].says("is gone")
+        runs[0].wait_steps_more(3)
+        runs[2] = site.run(2, "2", *NEVER, "--host-timeout", "1", "--witness")
+        runs[2].says("as a witness")
+        runs[0].wait_steps_more(3)
+        goes_on(runs[1], 1, *lose(runs[0]))
+        runs[2].says("follows the launcher at")
+        seen = runs[1].count()
+        runs[0] = site.run(0, "2", *NEVER, "--host-timeout", "1")
+        runs[0].says("leads this run now, so this host joins it")
+        runs[1].wait_replicas(2, after=seen)
+        runs[1].wait_steps_more(3)
+        goes_on(runs[0], 1, *lose(runs[1]))
+        told_to_go([runs[0], runs[2]])
+
+
+def witness_parted(folder, draw):
+    """Two hosts, and a witness, are cut off from each other: never do both train."""
+    with Site(folder, 3, apart=True) as site:
+        runs = two_and_a_witness(site)
+
+        def only(trains, waits):
+            last = waits.last_step()
+            trains.wait_steps_more(20)
+            check(waits.last_step() == last, "both sides train")
+            seen = trains.count()
+            site.network.heal()
+            trains.wait_replicas(2, after=seen)
+            trains.wait_steps_more(3)
+
+        seen = runs[0].count()
+        site.network.fail_between([1], [0], cut=True)  # both reach the witness
+        runs[0].wait_replicas(1, after=seen)
+        only(runs[0], runs[1])
+        check(not runs[1].of("generation"), "the other one has led")
+        site.network.fail_between([0], [1, 2], cut=True)
+        runs[0].says("lost so many hosts at once that they may go on without this one")
+        runs[1].wait_event("generation", to=1, cause="death")
+        only(runs[1], runs[0])
+        told_to_go(runs)
+
+
 def long_ago(folder, draw):
     """What a host wrote that led an earlier run, and died, leads nobody astray."""
     with Site(folder, 2) as site:
@@ -325,4 +413,5 @@ def comes_again_at_once(folder, draw):
 
 
 main(folder_decides, majority_decides, all_told, comes_again_at_once, leads_again, left_out,
-     led_alone, first_comes_again, partition, long_ago, nobody_leads, taken_for_a_moment)
+     led_alone, first_comes_again, partition, in_its_place, witness, witness_parted, long_ago,
+     nobody_leads, taken_for_a_moment)

@@ -65,7 +65,13 @@ class Group:
         def size():
             return next((e["to"] for e in reversed(self.run.of("generation"))), 0)
 
-        self.wait(lambda: size() == len(self.ranks), "a replica on each host", timeout)
+        self.wait(lambda: self.launcher_lives() and size() == len(self.ranks),
+                  "a replica on each host", timeout)
+
+    def launcher_lives(self):
+        """Else what the newest one has told is not true any more."""
+        pids = [event["pid"] for event in self.run.of("start")]
+        return pids and self.run.process.poll() is None and kill(pids[-1], 0)
 
     def wait_progress(self):
         """After the end of a failure."""

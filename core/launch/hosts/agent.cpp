@@ -45,6 +45,7 @@ struct Refused : Error {
 
 std::unique_ptr<HostReplicas> replicas_of(const AgentOptions& options, const Talk& talk,
                                           HostReplicas::Post post) {
+  if (options.run.hosts->slots == 0) return std::make_unique<NoReplicas>();
   if (options.command) {
     return std::make_unique<HostCommand>(*options.command, talk, std::move(post));
   }
@@ -100,9 +101,8 @@ class Agent {
       const LauncherAddress address = options_.find_launcher();
       const TimePoint deadline = Monotonic::now() + kConnectPatience;
       connect(address, connect_tcp(address.host, address.port, deadline), deadline);
-      const int slots = options_.run.hosts->slots;
-      talk_(fmt::format("joined the run at {} port {} with {} slot{}", address.host, address.port,
-                        slots, slots == 1 ? "" : "s"));
+      talk_(fmt::format("joined the run at {} port {} {}", address.host, address.port,
+                        witness() ? "as a witness" : with_slots()));
     } catch (const Refused& refused) {
       unreached_since_.reset();
       if (!refused.final) return retry("cannot join the run yet", refused);
@@ -116,6 +116,13 @@ class Agent {
       retry("cannot reach the launcher yet", error);
       give_up_in_time(error);
     }
+  }
+
+  bool witness() const { return options_.run.hosts->slots == 0; }
+
+  std::string with_slots() const {
+    const int slots = options_.run.hosts->slots;
+    return fmt::format("with {} slot{}", slots, slots == 1 ? "" : "s");
   }
 
   void give_up_in_time(const Error& error) {
@@ -134,10 +141,7 @@ class Agent {
   // launcher; then it is not this one's turn, but one behind it may lead already.
   void find_successor() {
     retry_at_ = Monotonic::now() + kShortPause;
-    const bool listed = std::ranges::any_of(roster_.hosts, [this](const Roster::Host& host) {
-      return host.address == leader_.host && host.port == leader_.port;
-    });
-    bool answers = !listed && follow(leader_, kShortConnect);
+    bool answers = find(elsewhere_) == nullptr && follow(elsewhere_, kShortConnect);
     std::optional<LauncherAddress> own;
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
@@ -152,6 +156,14 @@ class Agent {
     }
     if (own && !link_ && !exit_ && orphaned_ && !answers) lead(*own, true);
     if (!link_) look_elsewhere();
+  }
+
+  // Of the roster; null: none is there.
+  const Roster::Host* find(const LauncherAddress& at) const {
+    const auto found = std::ranges::find_if(roster_.hosts, [&](const Roster::Host& host) {
+      return host.address == at.host && host.port == at.port;
+    });
+    return found == roster_.hosts.end() ? nullptr : &*found;
   }
 
   Candidacy::Place place() const {
@@ -216,6 +228,9 @@ class Agent {
     join(*link, deadline);
     link_ = std::move(link);
     leader_ = address;
+    if (const auto* host = find(address); host == nullptr || host->id != options_.id) {
+      elsewhere_ = address;
+    }
     was_in_run_ = true;
     told_at_.reset();
     failing_since_.reset();
@@ -271,9 +286,13 @@ class Agent {
       abandon("the launcher has begun a new run");
       fail("waiting for the end of the replicas here");
     }
+    const auto number = json_find<int64_t>(*answer, "number", "joined");
+    if (orphaned_ && number && *number < roster_.number) {
+      fail("another launcher has led this host since, and its replicas are newer");
+    }
     const auto owner = json_get_or<std::string>(*answer, "owner", "joined", "");
     shares_ = !owner.empty() && lock_owner(options_.run.checkpoint_dir) == owner;
-    if (!shares_ && options_.check_folder) tell_folder();
+    if (!shares_ && options_.check_folder && !witness()) tell_folder();
     Json knows = this->knows();
     if (std::exchange(orphaned_, false)) {
       replicas_->tell_all(link);
@@ -287,7 +306,7 @@ class Agent {
     return {{"type", "knows"},
             {"number", roster_.number},
             {"shares", shares_},
-            {"holds", newest_checkpoint_step(options_.run.checkpoint_dir)}};
+            {"holds", witness() ? -1 : newest_checkpoint_step(options_.run.checkpoint_dir)}};
   }
 
   // The replicas here cannot go on.
@@ -398,7 +417,8 @@ class Agent {
     orphaned_at_ = Monotonic::now();
     if (leaving_ != 0 && !orphaned_) return kill_all();
     if (orphaned_) {
-      talk_("lost the connection to the launcher; the replicas here wait for another one");
+      talk_(fmt::format("lost the connection to the launcher; {} for another one",
+                        witness() ? "this witness waits" : "the replicas here wait"));
     } else {
       retry_at_ += kPause;
       const bool hopeless = roster_.number > 0 && !roster_.shared;
@@ -458,10 +478,10 @@ class Agent {
   SignalCatcher signals_;
   const TlsKey key_;
   std::unique_ptr<Channel> link_;
-  LauncherAddress leader_;  // the newest one
-  Roster roster_;           // of the newest launcher
-  PassedOn told_;           // by it
-  bool shares_ = false;     // its checkpoint folder
+  LauncherAddress leader_, elsewhere_;  // the newest one, and that on another host
+  Roster roster_;                       // of the newest launcher
+  PassedOn told_;                       // by it
+  bool shares_ = false;                 // its checkpoint folder
   bool told_folder_ = false;
   bool was_in_run_ = false;  // a launcher has taken this host
   Seconds lost_patience_ = kLostPatience;

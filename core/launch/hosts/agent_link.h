@@ -7,8 +7,9 @@
 // Both say `beat` {} from time to time, so that a host that is gone is noticed (watch_peer).
 //
 // launcher -> agent
-//   joined    {protocol, owner, run_id}   the agent is accepted; owner: what run.lock holds
-//                                  (run_folder.h)
+//   joined    {protocol, owner, run_id, number}   the agent is accepted; owner: what run.lock
+//                                  holds (run_folder.h); number: of the newest roster, if the
+//                                  launcher leads already
 //   roster    {roster}             the hosts of the run have changed (roster.h)
 //   refused   {reason, final}      it is not; final: nor will it ever be
 //   start     {member, slot, invitation: {run_id, replicas, atomic_limit, fresh_at}}
@@ -26,8 +27,9 @@
 //   end       {exit}               the run has ended with this code; the agent exits with it, too
 // agent -> launcher
 //   join      {id, host, slots, terms, leads_at, address}   the first frame. id: of this agent
-//                                  among those of the run. leads_at, address: Roster::Host::port,
-//                                  and its address if not that from which it comes
+//                                  among those of the run. slots: 0 is a witness. leads_at,
+//                                  address: Roster::Host::port, and its address if not that from
+//                                  which it comes
 //   knows     {number, shares, holds}   the newest roster that it has; whether it shares the
 //                                  launcher's checkpoint folder; the step of the newest checkpoint
 //                                  in its own, -1: none. With {roster, told} after `keeps`; told:
@@ -76,7 +78,9 @@ PassedOn passed_on_from_json(const nlohmann::json& json, const char* what);  // 
 // Settings that the launcher and the agents of a run share.
 struct HostsOptions {
   std::string secret;  // not empty
-  // Of this host: the most replicas on it, which share its cores. 0: a launcher that only leads.
+  // Of this host: the most replicas on it, which share its cores. 0: a launcher that only leads, or
+  // an agent that is a witness: it never leads, has no files of the run, and only counts among the
+  // hosts of which a majority goes on (roster.h).
   int slots = 1;
   // What must be the same on all hosts, such as the program: name -> a short text. The launcher
   // refuses an agent with other ones.
@@ -98,7 +102,7 @@ struct HostsOptions {
   // folder and are not told; else the run ends. The agent beside a launcher passes the signal on.
   bool hands_over = false;
   // Hosts, the launcher's own included: those for which a run waits before its replicas start, and
-  // those that it takes at once. One that has begun goes on with fewer.
+  // those that it takes at once, each without witnesses. One that has begun goes on with fewer.
   int least = 1;
   int most = kMostHosts;
   Seconds silence{20};  // of a host, after which it counts as lost; >= 1

@@ -49,6 +49,7 @@ struct AgentServer::Agent {
       : channel(std::move(stream), kStrangersFrame), deadline(join_by), address(std::move(from)) {}
 
   bool here() const { return proven && !gone && !leaving; }  // it belongs to the run
+  bool witness() const { return proven && slots.empty(); }
   bool has_replicas() const {  // that have not ended, as far as is known
     return std::ranges::any_of(workers, [](const auto& entry) { return !entry.second->status; });
   }
@@ -63,7 +64,7 @@ struct AgentServer::Agent {
   bool shares = false;    // the checkpoint folder
   int64_t knows = 0;      // number of the newest roster that it has
   int64_t holds = -1;     // step of the newest checkpoint there
-  bool has_told = false;  // what it kept
+  bool has_told = false;  // what it kept since the last launcher
   std::map<MemberId, std::shared_ptr<Worker>> workers;
 };
 
@@ -115,7 +116,8 @@ AgentServer::AgentServer(HostsOptions options, const std::string& run, Roster be
       listener_(options_.listener ? std::move(*options_.listener) : listen_tcp(options_.port)),
       next_slot_(options_.slots),
       before_(std::move(before)),
-      leads_(!events_.kept) {
+      leads_(!events_.kept),
+      rosters_told_(events_.kept) {
   roster_.number = before_.number;
   roster_.run_id = before_.run_id;
 }
@@ -156,7 +158,7 @@ void AgentServer::serve() {
     if (!why.empty()) drop(*agent, why);
   }
   std::erase_if(agents_, [](const auto& agent) { return agent->gone; });
-  if (roster_changed_ && leads_ && may_train()) tell_roster();  // else those lost may go on
+  if (roster_changed_ && leads_ && may_train_soon()) tell_roster();  // else those lost may go on
   let_go();
   const TimePoint now = Monotonic::now();
   if (now < beat_at_) return;
@@ -236,7 +238,7 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
     if (!std::exchange(agent.leaving, true)) {
       roster_changed_ = true;
       quorum_.left(agent.id);
-      events_.left(agent.slots, agent.host, "was told to stop");
+      tell_left(agent, "was told to stop");
     }
     return;
   }
@@ -265,10 +267,12 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
 }
 
 // In terms that differ, what the other side has is shown in part only.
-std::string AgentServer::refusal(const nlohmann::json& join) const {
+// A witness has no program.
+std::string AgentServer::refusal(const nlohmann::json& join, bool witness) const {
   for (const auto& [name, ours] : options_.terms) {
     const auto& all = join.at("terms");
     const auto found = all.find(name);
+    if (witness && found == all.end()) continue;
     const std::string theirs =
         found != all.end() && found->is_string() ? found->get<std::string>() : "";
     if (theirs == ours) continue;
@@ -285,7 +289,8 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   auto id = json_get<std::string>(message, "id", "join");
   auto host = json_get<std::string>(message, "host", "join");
   const auto slots = json_get<int>(message, "slots", "join");
-  if (slots < 1 || slots > kMostSlotsOfHost) fail("invalid number of slots {}", slots);
+  if (slots < 0 || slots > kMostSlotsOfHost) fail("invalid number of slots {}", slots);
+  const bool witness = slots == 0;
   for (const auto& other : agents_) {
     // It has reconnected before its old connection was known to be dead.
     if (other->proven && other->id == id) drop(*other, "connected again");
@@ -293,8 +298,10 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   const auto refuse = [&](const std::string& reason, bool final) {
     agent.channel.post({{"type", "refused"}, {"reason", reason}, {"final", final}});
   };
-  if (const std::string reason = refusal(message); !reason.empty()) return refuse(reason, true);
-  if (hosts() >= options_.most) {
+  if (const std::string reason = refusal(message, witness); !reason.empty()) {
+    return refuse(reason, true);
+  }
+  if (!witness && hosts() >= options_.most) {
     return refuse(fmt::format("the run has {} hosts already, as many as it takes", hosts()), false);
   }
   agent.proven = true;
@@ -302,15 +309,18 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   quorum_.joined(agent.id);
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
-  agent.leads_at = message.value("leads_at", uint16_t{0});
+  agent.leads_at = witness ? uint16_t{0} : message.value("leads_at", uint16_t{0});
   if (const auto told = message.value("address", ""); !told.empty()) agent.address = told;
   agent.channel.set_longest(kMaxFrame);
-  agent.channel.post({{"type", "joined"},
-                      {"protocol", kAgentProtocol},
-                      {"owner", lock_owner()},
-                      {"run_id", roster_.run_id}});
+  Json joined = {{"type", "joined"},
+                 {"protocol", kAgentProtocol},
+                 {"owner", lock_owner()},
+                 {"run_id", roster_.run_id}};
+  if (leads_) joined["number"] = roster_.number;
+  agent.channel.post(joined);
   roster_changed_ = true;
-  events_.joined(agent.slots, agent.host);
+  if (!witness) return events_.joined(agent.slots, agent.host);
+  if (events_.witness) events_.witness(agent.host, "has joined as a witness");
 }
 
 // Once a launcher leads, it has made up its mind without what a late host has kept.
@@ -329,10 +339,10 @@ void AgentServer::on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::
 
 void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   agent.shares = json_get<bool>(message, "shares", "knows");
-  agent.has_told = true;
   agent.holds = message.value("holds", int64_t{-1});
   agent.knows = json_get<int64_t>(message, "number", "knows");
   if (!leads_ && message.contains("roster")) {
+    agent.has_told = true;
     Roster theirs = roster_from_json(message["roster"], "knows");
     if (theirs.number > before_.number) before_ = std::move(theirs);
     told_ = std::max(told_, passed_on_from_json(message.at("told"), "knows"));
@@ -351,13 +361,14 @@ void AgentServer::tell_roster() {
   roster_changed_ = false;
   ++roster_.number;
   roster_.hosts = here();
-  roster_.size = hosts();
+  roster_.size = members();
   roster_.shared = all_share();
   remember();
-  if (!roster_.any_may_lead()) {  // nobody will ask
-    if (may_train()) quorum_.settle(roster_, options_.folder_decides);
+  if (!roster_.any_may_lead() && !rosters_told_) {  // nobody will ask
+    quorum_.settle(roster_, options_.folder_decides);
     return;
   }
+  rosters_told_ = true;
   for (const auto& agent : agents_) {
     if (agent->here()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
   }
@@ -369,12 +380,14 @@ void AgentServer::remember() const {
 
 void AgentServer::lead(Roster::Announced announced) {
   leads_ = true;
+  quorum_.succeed(before_, options_.folder_decides);
   roster_.announced = std::move(announced);
+  if (roster_changed_) tell_roster();
 }
 
 void AgentServer::announced(Roster::Announced announced) {
   roster_.announced = std::move(announced);
-  if (roster_changed_ && leads_ && may_train()) return tell_roster();
+  if (roster_changed_ && leads_ && may_train_soon()) return tell_roster();
   remember();
 }
 
@@ -391,7 +404,12 @@ void AgentServer::drop(Agent& agent, const std::string& why) {
   agent.workers.clear();
   if (!agent.proven || agent.leaving) return;
   roster_changed_ = true;
-  events_.left(agent.slots, agent.host, why);
+  tell_left(agent, why);
+}
+
+void AgentServer::tell_left(const Agent& agent, const std::string& why) const {
+  if (!agent.witness()) return events_.left(agent.slots, agent.host, why);
+  if (events_.witness) events_.witness(agent.host, why);
 }
 
 std::unique_ptr<Replica> AgentServer::replica_on(const std::shared_ptr<Agent>& agent, MemberId id,
@@ -438,9 +456,12 @@ int AgentServer::folder_of(int slot) const {
 }
 
 int AgentServer::hosts() const {
-  return (options_.slots > 0 ? 1 : 0) +
-         static_cast<int>(
-             std::ranges::count_if(agents_, [](const auto& agent) { return agent->here(); }));
+  const auto trains = [](const auto& agent) { return agent->here() && !agent->witness(); };
+  return own_host() + static_cast<int>(std::ranges::count_if(agents_, trains));
+}
+
+int AgentServer::members() const {
+  return own_host() + static_cast<int>(here().size());
 }
 
 std::vector<AgentServer::Host> AgentServer::all_hosts() const {
@@ -450,7 +471,7 @@ std::vector<AgentServer::Host> AgentServer::all_hosts() const {
     std::iota(all.back().slots.begin(), all.back().slots.end(), 0);
   }
   for (const auto& agent : agents_) {
-    if (agent->here()) all.push_back({agent->host, agent->slots});
+    if (agent->here() && !agent->witness()) all.push_back({agent->host, agent->slots});
   }
   return all;
 }
@@ -463,9 +484,28 @@ Quorum::Hosts AgentServer::here() const {
   return all;
 }
 
+// A host that trains with this one's replicas follows this launcher. A witness, and a host that has
+// not trained with them yet, may have lost the connection, unheard, and follow another one; once it
+// has a roster without the lost hosts, these cannot lead it.
+Quorum::Hosts AgentServer::bound() const {
+  Quorum::Hosts all;
+  for (const auto& agent : agents_) {
+    const bool knows = agent->knows == roster_.number && !roster_changed_;
+    const bool trains = !agent->witness() && !takes_over();
+    if (agent->here() && (knows || trains)) {
+      all.push_back({agent->id, agent->address, agent->leads_at});
+    }
+  }
+  return all;
+}
+
+// With witnesses alone it stays open whether lost hosts do.
 bool AgentServer::all_share() const {
-  return std::ranges::all_of(agents_,
-                             [](const auto& each) { return !each->here() || each->shares; });
+  const auto apart = [](const auto& each) {
+    return each->here() && !each->witness() && !each->shares;
+  };
+  const bool only_witnesses = hosts() == own_host() && members() > own_host();
+  return !only_witnesses && std::ranges::none_of(agents_, apart);
 }
 
 bool AgentServer::led_elsewhere() {
@@ -481,9 +521,14 @@ bool AgentServer::others_may_lead() const {
          });
 }
 
+// Where another process listens in a host's place, it has ended.
 int AgentServer::hosts_of(const Roster& roster) const {
-  return static_cast<int>(std::ranges::count_if(agents_, [&](const auto& agent) {
-    return agent->has_told && !agent->gone && roster.find(agent->id) != nullptr;
+  return static_cast<int>(std::ranges::count_if(roster.hosts, [this](const Roster::Host& host) {
+    return std::ranges::any_of(agents_, [&](const auto& agent) {
+      const bool in_its_place = agent->proven && host.port != 0 && agent->leads_at == host.port &&
+                                agent->address == host.address;
+      return !agent->gone && (agent->id == host.id ? agent->has_told : in_its_place);
+    });
   }));
 }
 

@@ -32,6 +32,8 @@ class AgentServer {
     // Of a launcher that takes over from another one: a replica that the last one had started, and
     // what it was told of generations (ReplicaMemory::generations). None after lead().
     std::function<void(std::unique_ptr<Replica> replica, const nlohmann::json& generations)> kept;
+    // A witness, which has no slots, has joined or left, as `news` says. May be none.
+    std::function<void(const std::string& host, const std::string& news)> witness;
   };
 
   // Starts to listen. `run`: the run's name, which agents must know. `before`: the roster of the
@@ -52,7 +54,8 @@ class AgentServer {
   // A number for the checkpoint folder of that host; 0: it is the launcher's. Hosts that share only
   // with each other have different numbers.
   int folder_of(int slot) const;
-  int hosts() const;  // that belong to the run now, this one included if replicas run on it
+  // That belong to the run now, this one included if replicas run on it, without witnesses.
+  int hosts() const;
   struct Host {
     std::string name;
     Slots slots;
@@ -60,7 +63,11 @@ class AgentServer {
   std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
-  bool may_train() const { return !quorum_.guards() || quorum_.holds(here()); }
+  bool may_train() const { return !quorum_.guards() || quorum_.holds(bound()); }
+  // They may as soon as all that are here have the newest roster.
+  bool may_train_soon() const { return !quorum_.guards() || quorum_.holds(here()); }
+  // It has taken over, and not all hosts know it yet: those that do not may have another launcher.
+  bool takes_over() const { return quorum_.succeeds(); }
   // Whether one of the lost hosts leads the others now; asks one of them at each call. Takes a few
   // seconds at most.
   bool led_elsewhere();
@@ -71,8 +78,8 @@ class AgentServer {
   bool others_may_lead() const;
 
   // Taking over: the newest roster that a host here has had from the last launcher, and how many of
-  // a roster's hosts have told all that they kept, those that are to stop among them. Until lead()
-  // they keep that roster.
+  // a roster's hosts have told all that they kept, those that are to stop among them, or have
+  // ended. Until lead() they keep that roster.
   const Roster& before() const { return before_; }
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
@@ -113,11 +120,15 @@ class AgentServer {
   void on_knows(Agent& agent, const nlohmann::json& message);
   void tell_roster();
   void remember() const;
-  bool all_share() const;      // the checkpoint folder
-  Quorum::Hosts here() const;  // those of the agents that belong to the run
+  int own_host() const { return options_.slots > 0 ? 1 : 0; }
+  int members() const;          // hosts() and witnesses
+  bool all_share() const;       // the checkpoint folder; witnesses aside
+  Quorum::Hosts here() const;   // those of the agents that belong to the run
+  Quorum::Hosts bound() const;  // those of them that cannot have gone over to another launcher
   std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
-  std::string refusal(const nlohmann::json& join) const;  // "": none
+  std::string refusal(const nlohmann::json& join, bool witness) const;  // "": none
   void drop(Agent& agent, const std::string& why);
+  void tell_left(const Agent& agent, const std::string& why) const;
 
   const HostsOptions options_;
   const TlsKey key_;
@@ -128,6 +139,7 @@ class AgentServer {
   int next_slot_;
   Roster before_, roster_;
   bool leads_, roster_changed_ = false;
+  bool rosters_told_;  // hosts have one, by which they may go on without this launcher
   Quorum quorum_;
   PassedOn told_;
   size_t asked_ = 0;  // calls of led_elsewhere()

@@ -43,4 +43,18 @@ class HostReplicas {
   virtual void tell_all(Channel& link) = 0;
 };
 
+// Of a witness.
+class NoReplicas : public HostReplicas {
+ public:
+  bool empty() const override { return true; }
+  void add_waits(std::vector<pollfd>& /*waits*/) const override {}
+  void start(MemberId /*member*/, int /*slot*/, const nlohmann::json& /*invitation*/,
+             const std::string& /*launcher*/) override {}
+  void tell(MemberId /*member*/, nlohmann::json /*message*/) override {}
+  void kill(MemberId /*member*/) override {}
+  void kill_all() override {}
+  void take(bool /*children*/) override {}
+  void tell_all(Channel& /*link*/) override {}
+};
+
 }  // namespace adaptdl::launch

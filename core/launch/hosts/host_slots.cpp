@@ -22,6 +22,9 @@ AgentServer::Events slot_events(std::vector<int>& slots, RunReport& report,
     for (const int slot : its) std::erase(slots, slot);
     changed();
   };
+  events.witness = [&report](const std::string& host, const std::string& news) {
+    report.talk(fmt::format("host {} {}", host, news));
+  };
   return events;
 }
 

@@ -8,9 +8,15 @@ namespace adaptdl::launch {
 
 void Quorum::settle(const Roster& roster, bool folder_decides) {
   settled_ = roster;
+  succeeds_ = false;
   guards_ = !roster.shared && roster.any_may_lead() && !folder_decides;
   // All may know a roster of a host that has left since.
   std::erase_if(left_, [&](const std::string& id) { return roster.find(id) == nullptr; });
+}
+
+void Quorum::succeed(const Roster& before, bool folder_decides) {
+  settle(before, folder_decides);
+  succeeds_ = true;
 }
 
 // Those cannot go on without the launcher: its own host, those that are here, and those that were
@@ -26,8 +32,9 @@ bool Quorum::holds(const Hosts& here) const {
   const auto bound = [&](const Roster::Host& host) {
     return ids.contains(host.id) || places.contains({host.address, host.port});
   };
-  const auto own = settled_.size - static_cast<int>(settled_.hosts.size());
   const auto others = static_cast<int>(std::ranges::count_if(settled_.hosts, bound));
+  if (succeeds_) return others >= enough_without_launcher(settled_.size);
+  const auto own = settled_.size - static_cast<int>(settled_.hosts.size());
   return own + others >= enough_with_launcher(settled_.size);
 }
 

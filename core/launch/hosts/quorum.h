@@ -18,8 +18,15 @@ class Quorum {
 
   // All hosts of that roster have it. `folder_decides`: HostsOptions::folder_decides.
   void settle(const Roster& roster, bool folder_decides);
+  // The launcher that asks has taken over from that of this roster, which may live and have hosts
+  // again: until all have a newer one, it needs those that had to follow it.
+  void succeed(const Roster& before, bool folder_decides);
+  bool succeeds() const { return guards_ && succeeds_; }
   // Lost hosts do not go on, whatever the roster says.
-  void give_up_lost() { settled_ = {.size = 0}; }
+  void give_up_lost() {
+    settled_ = {.size = 0};
+    succeeds_ = false;
+  }
 
   // That host was told to stop: then it does not go on without this launcher.
   void left(const std::string& id) { left_.insert(id); }
@@ -37,7 +44,7 @@ class Quorum {
   const Roster& to_remember(const Roster& newest) const;
 
  private:
-  bool guards_ = false;
+  bool guards_ = false, succeeds_ = false;
   Roster settled_{.size = 0};
   std::set<std::string> left_;  // ids of hosts that left since, or that it lists still
 };

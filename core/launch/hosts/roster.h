@@ -23,7 +23,7 @@ struct Roster {
   std::string run_id;
   // All hosts share the launcher's checkpoint folder. Whoever then holds its lock goes on.
   bool shared = false;
-  int size = 1;             // hosts, the launcher's own included if replicas run on it
+  int size = 1;  // hosts, witnesses and, if replicas run on it, the launcher's own included
   std::vector<Host> hosts;  // those with an agent, in the order in which they joined
   // The newest generation that the launcher has announced, perhaps since then (RosterFile).
   struct Announced {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/base/error.h"
 #include "core/launch/hosts/host_slots.h"
 
 namespace adaptdl::launch {
@@ -50,6 +51,11 @@ bool RunHosts::waits(std::string& reason) {
 
 std::optional<TimePoint> RunHosts::lacks(std::string& reason) {
   if (!options_.hosts || replicas_.agents().may_train()) return std::nullopt;
+  if (replicas_.agents().may_train_soon()) return TimePoint::max();
+  if (replicas_.agents().takes_over()) {
+    replicas_.agents().leave_to_others();
+    fail("cannot lead the run: lost hosts before all knew of it");
+  }
   const std::string why = fmt::format(
       "lost so many hosts at once that they may go on without this one; waiting for them. Should "
       "they be down, `adaptdl scale {} N` goes on without them",

@@ -67,7 +67,7 @@ ProgramKind program_kind(const std::string& path) {
   return ProgramKind::other;
 }
 
-void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options) {
+void read_program(ProgramKind kind, const std::string& shown, RunOptions& options) {
   const std::string& program = options.program;
   // Report invalid settings here, before anything starts.
   TrainingSpec spec;
@@ -82,6 +82,10 @@ void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& opti
     options.name = spec.name.empty() ? file_stem(program) : spec.name;
     check_run_name(options.name);
   }
+}
+
+void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options) {
+  read_program(kind, shown, options);
   choose_worker(kind, options);
 }
 

@@ -18,9 +18,13 @@ enum class ProgramKind {
 // Throws Error if the file cannot be read.
 ProgramKind program_kind(const std::string& path);
 
-// Finds the trainer of `options.program` (the worker and its LibTorch). For an archive, also checks
-// `options.settings` against it. Sets worker_*, libtorch_dir, effective_settings and, if it is
-// empty, name. `shown`: the program's path in messages. Throws Error.
+// Checks `options.settings` against `options.program`, if that is an archive. Sets
+// effective_settings and, if it is empty, name. `shown`: the program's path in messages. Throws
+// Error.
+void read_program(ProgramKind kind, const std::string& shown, RunOptions& options);
+
+// read_program(); then finds the program's trainer (the worker and its LibTorch). Sets worker_* and
+// libtorch_dir, too. Throws Error.
 void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options);
 
 // The number of GPUs to divide among the replicas; 0 = train on the CPU. `device`: cpu, gpu, or

@@ -33,4 +33,8 @@ adaptdl run train.pt --nnodes 2 --rdzv-endpoint a --advertise node1; echo $?
   adaptdl run train.pt --hosts localhost --checkpoint-dir here; echo $?
   adaptdl run train.pt --spares 1 --checkpoint-dir here; echo $?
 )
+adaptdl run gone.pt --witness --nnodes 2 --rdzv-endpoint a; echo $?
+adaptdl run train.pt --witness; echo $?
+adaptdl run train.pt --witness --nnodes 2 --rdzv-endpoint localhost; echo $?
+adaptdl run --witness --name train --nnodes 2 --rdzv-endpoint a -- true; echo $?
 adaptdl run --hosts localhost,a -- true

@@ -313,7 +313,7 @@ TEST_CASE("strangers are let go") {
   OtherSide nameless(launcher);
   nameless.channel.send({{"type", "join"}, {"id", "1"}, {"slots", 1}});
   CHECK(nameless.closed(launcher));
-  for (const int slots : {0, -1, kMostSlotsOfHost + 1}) {
+  for (const int slots : {-1, kMostSlotsOfHost + 1}) {
     OtherSide greedy(launcher);
     CHECK(greedy.join(launcher, "1", slots).is_null());
   }
@@ -366,6 +366,93 @@ TEST_CASE("hosts that are lost at once may go on without the launcher, which the
   CHECK_FALSE(launcher.agents.may_train());
   launcher.agents.give_up_lost();
   CHECK(launcher.agents.may_train());
+}
+
+TEST_CASE("a witness has no slots, and counts once it has a roster without the lost hosts") {
+  Launcher launcher{.most = 2, .terms = {{"program", "a"}, {"version", "1"}}};
+  OtherSide stranger(launcher), witness(launcher);
+  std::optional<OtherSide> host(std::in_place, launcher);
+  const json refused = stranger.join(launcher, "old", 0, {{"version", "0"}});
+  CHECK(refused["reason"].get<std::string>().starts_with("its version is 0"));
+  host->join(launcher, "1", 1, {{"program", "a"}, {"version", "1"}}, 1000);
+  host->learn(launcher, false);
+  // Not one of the most hosts, and never one that leads.
+  CHECK(witness.join(launcher, "w", 0, {{"version", "1"}}, 1000)["type"] == "joined");
+  CHECK(launcher.events == std::vector<std::string>{"host-1 joined 1"});
+  CHECK(launcher.agents.hosts() == 2);
+  CHECK(launcher.agents.all_hosts().size() == 2);
+  const Roster all = witness.learn(launcher, false);
+  CHECK(all.size == 3);
+  CHECK(all.find("w")->port == 0);
+  host->learn(launcher, true);  // a witness has no folder to share
+  const Roster shared = witness.learn(launcher, false);
+  CHECK(shared.shared);
+  host->learn(launcher, false);
+  const Roster apart = witness.learn(launcher, false);
+  CHECK_FALSE(apart.shared);
+  host->learn(launcher, false);
+  host->be_heard(launcher, 1);
+  CHECK(launcher.agents.may_train());
+
+  host.reset();
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+  CHECK_FALSE(launcher.agents.may_train());  // the witness may have gone over to the host
+  CHECK(launcher.agents.may_train_soon());
+  const Roster rest = witness.learn(launcher, false);
+  CHECK(rest.size == 2);
+  CHECK_FALSE(may_go_on(rest, "w"));
+  CHECK(launcher.until([&] { return launcher.agents.may_train(); }));
+}
+
+TEST_CASE("a launcher that takes over trains once the hosts that follow it know of it") {
+  const Roster before{
+      .number = 4, .run_id = "r", .size = 3, .hosts = {{"1", "x", 1}, {"2", "y", 1}}};
+  for (const bool lost : {false, true}) {
+    CAPTURE(lost);
+    Launcher launcher{.own_slots = 0, .before = before};
+    std::vector<std::unique_ptr<OtherSide>> agents;
+    for (const char* id : {"1", "2"}) {
+      agents.push_back(std::make_unique<OtherSide>(launcher));
+      agents.back()->join(launcher, id, 1, json::object(), 1000);
+      json knows{{"type", "knows"}, {"number", 4}, {"shares", false}};
+      if (id[0] == '2') agents.back()->channel.send(knows);  // it had given up the last run
+      knows["roster"] = to_json(before);
+      knows["told"] = to_json(PassedOn{});
+      if (id[0] == '1') agents.back()->channel.send(knows);
+      if (id[0] == '1') continue;
+      CHECK(launcher.until([&] { return launcher.agents.hosts_of(before) == 1; }));
+      agents.back()->channel.send(knows);
+      CHECK(launcher.until([&] { return launcher.agents.hosts_of(before) == 2; }));
+    }
+    launcher.agents.lead({});
+    CHECK(launcher.agents.takes_over());
+    CHECK_FALSE(launcher.agents.may_train());
+    CHECK(launcher.agents.may_train_soon());
+    agents[0]->learn(launcher, false);
+    if (lost) {
+      agents.pop_back();
+      CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+      CHECK(launcher.agents.takes_over());
+      CHECK_FALSE(launcher.agents.may_train_soon());
+    } else {
+      agents[1]->learn(launcher, false);
+      CHECK(launcher.until([&] { return launcher.agents.may_train(); }));
+      CHECK_FALSE(launcher.agents.takes_over());
+    }
+  }
+}
+
+TEST_CASE("a launcher that takes over counts a host in whose place another process listens") {
+  const Roster before{
+      .number = 4, .run_id = "r", .size = 2, .hosts = {{"1", "127.0.0.1", 1001}, {"2", "y", 1002}}};
+  Launcher launcher{.own_slots = 0, .before = before};
+  OtherSide elsewhere(launcher), other_port(launcher), same(launcher), in_its_place(launcher);
+  elsewhere.join(launcher, "a", 1, json::object(), 1002);
+  other_port.join(launcher, "b", 1, json::object(), 1003);
+  same.join(launcher, "1", 1, json::object(), 1001);  // it has told nothing yet
+  CHECK(launcher.agents.hosts_of(before) == 0);
+  in_its_place.join(launcher, "c", 1, json::object(), 1001);
+  CHECK(launcher.agents.hosts_of(before) == 1);
 }
 
 TEST_CASE("hosts that go on by a shared folder alone keep no launcher from training") {

@@ -37,6 +37,26 @@ TEST_CASE("hosts that are lost at once go on without the launcher if they are a 
   CHECK(quorum.lost({}).empty());
 }
 
+TEST_CASE("a launcher that takes over needs those that had to follow it, until all know of it") {
+  Quorum quorum;
+  quorum.succeed(roster(1, {kA, kB}), false);
+  CHECK(quorum.succeeds());
+  CHECK(quorum.holds({kA, kB}));
+  CHECK_FALSE(quorum.holds({kA}));
+  CHECK_FALSE(quorum.holds({kA, kC}));
+  quorum.settle(roster(2, {kA, kB}), false);
+  CHECK_FALSE(quorum.succeeds());
+  CHECK(quorum.holds({kA}));
+  quorum.succeed(roster(2, {kA, kB}), false);
+  quorum.give_up_lost();
+  CHECK_FALSE(quorum.succeeds());
+  CHECK(quorum.holds({}));
+  Roster shared = roster(3, {kA, kB});
+  shared.shared = true;
+  quorum.succeed(shared, false);  // its folder's lock says that the other is gone
+  CHECK_FALSE(quorum.succeeds());
+}
+
 TEST_CASE("hosts that left, or whose place another process has, do not go on") {
   Quorum quorum;
   quorum.settle(roster(1, {kA, kB}), false);
