@@ -20,7 +20,7 @@ import traceback
 import cluster
 from support import SKIPPED, end_by_sigterm, kill_child, skip_all, write
 
-PATIENCE_S = 600  # less than meson's timeout, which leaves no time to stop a cluster
+PATIENCE_S = 1100  # less than meson's timeout, which leaves no time to stop a cluster
 
 
 def run(program, environment, failures):
