@@ -247,27 +247,41 @@ def partition(folder, draw):
 
 def in_its_place(folder, draw):
     """Of two hosts that share nothing the one that leads is lost. The other one waits, until the
-    same command on that host shows that what it had is gone."""
-    with Site(folder, 3, apart=True) as site:
-        runs = three_train(site)
-        goes_on(runs[1], 2, *lose(runs[0]))
-        seen = runs[1].count()
-        runs[0] = site.run(0, "1:3", *NEVER)
-        runs[1].wait_replicas(3, after=seen)
-        seen = runs[1].count()
-        kill(runs[2].process.pid)
-        runs[1].wait_replicas(2, after=seen)
-        runs[1].wait_steps_more(5)
-        step, _ = lose(runs[1])
-        runs[0].says("lost the connection to the launcher")
-        time.sleep(1)
-        check(not runs[0].of("generation"), "it does not wait")
-        runs[1] = site.run(1, "1:3", *NEVER)
-        runs[0].says("this host leads the run now; 2 of 2 hosts go on")
-        runs[0].wait_step(step + 1)
-        check(not runs[0].of("resume"), "a checkpoint was read")
-        runs[0].wait_replicas(2)
-        told_to_go(runs[:2])
+    same command on that host shows that what it had is gone; but not the checkpoints that it wrote
+    while it trained alone."""
+    for alone in (False, True):
+        with Site(folder, 3, apart=True) as site:
+            runs = three_train(site, *OFTEN)
+            goes_on(runs[1], 2, *lose(runs[0]))
+            seen = runs[1].count()
+            runs[0] = site.run(0, "1:3", *NEVER, *OFTEN)
+            runs[1].wait_replicas(3, after=seen)
+            seen = runs[1].count()
+            kill(runs[2].process.pid)
+            runs[1].wait_replicas(2, after=seen)
+            runs[1].wait_steps_more(5)
+            if alone:
+                seen = runs[1].count()
+                site.network.fail_between([0], [1], cut=True)
+                runs[1].wait_replicas(1, after=seen)
+                runs[1].wait_steps_more(20)
+                kept = runs[1].wait_event("checkpoint", after=runs[1].count())["step"]
+            step, _ = lose(runs[1])
+            runs[0].says("lost the connection to the launcher")
+            time.sleep(1)
+            check(not runs[0].of("generation"), "it does not wait")
+            site.network.heal()
+            runs[1] = site.run(1, "1:3", *NEVER, *OFTEN)
+            runs[0].says("this host leads the run now; 2 of 2 hosts go on")
+            if alone:
+                goes_on_from(runs[0], kept, 2)
+            else:
+                runs[0].wait_step(step + 1)
+                check(not runs[0].of("resume"), "a checkpoint was read")
+            runs[0].wait_replicas(2)
+            told_to_go(runs[:2])
+        for host in (0, 1, 2):
+            shutil.rmtree(folder.file(f"host-{host}"))
 
 
 def two_and_a_witness(site):

@@ -15,6 +15,7 @@
 #include "core/launch/hosts/candidacy.h"
 #include "core/launch/hosts/host_replicas.h"
 #include "core/launch/hosts/host_workers.h"
+#include "core/launch/hosts/roster_file.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 #include "core/net/tcp.h"
@@ -287,7 +288,7 @@ class Agent {
       fail("waiting for the end of the replicas here");
     }
     const auto number = json_find<int64_t>(*answer, "number", "joined");
-    if (orphaned_ && number && *number < roster_.number) {
+    if (orphaned_ && !roster_.shared && number && *number < roster_.number) {
       fail("another launcher has led this host since, and its replicas are newer");
     }
     const auto owner = json_get_or<std::string>(*answer, "owner", "joined", "");
@@ -298,6 +299,8 @@ class Agent {
       replicas_->tell_all(link);
       knows["roster"] = to_json(roster_);
       knows["told"] = to_json(told_);
+    } else if (const auto left = RosterFile(options_.run.checkpoint_dir).read()) {
+      knows["remembered"] = to_json(*left);
     }
     link.post(knows);
   }

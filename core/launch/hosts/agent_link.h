@@ -33,7 +33,9 @@
 //   knows     {number, shares, holds}   the newest roster that it has; whether it shares the
 //                                  launcher's checkpoint folder; the step of the newest checkpoint
 //                                  in its own, -1: none. With {roster, told} after `keeps`; told:
-//                                  up to where the last launcher had passed on
+//                                  up to where the last launcher had passed on. Else, from a host
+//                                  that has started since, with {remembered}: what an earlier
+//                                  process there has left (roster_file.h)
 //   keeps     {member, slot, pid, generations}   to a launcher of the same run_id, before its first
 //                                  `knows`: a replica that lives on since another launcher. What it
 //                                  has said follows

@@ -49,6 +49,7 @@ struct AgentServer::Agent {
       : channel(std::move(stream), kStrangersFrame), deadline(join_by), address(std::move(from)) {}
 
   bool here() const { return proven && !gone && !leaving; }  // it belongs to the run
+  bool in_roster() const { return here() && heard; }
   bool witness() const { return proven && slots.empty(); }
   bool has_replicas() const {  // that have not ended, as far as is known
     return std::ranges::any_of(workers, [](const auto& entry) { return !entry.second->status; });
@@ -64,7 +65,8 @@ struct AgentServer::Agent {
   bool shares = false;    // the checkpoint folder
   int64_t knows = 0;      // number of the newest roster that it has
   int64_t holds = -1;     // step of the newest checkpoint there
-  bool has_told = false;  // what it kept since the last launcher
+  bool heard = false;     // what it knows
+  bool has_told = false;  // and what it kept since the last launcher
   std::map<MemberId, std::shared_ptr<Worker>> workers;
 };
 
@@ -318,7 +320,6 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
                  {"run_id", roster_.run_id}};
   if (leads_) joined["number"] = roster_.number;
   agent.channel.post(joined);
-  roster_changed_ = true;
   if (!witness) return events_.joined(agent.slots, agent.host);
   if (events_.witness) events_.witness(agent.host, "has joined as a witness");
 }
@@ -338,6 +339,7 @@ void AgentServer::on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::
 }
 
 void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
+  if (!std::exchange(agent.heard, true)) roster_changed_ = true;
   agent.shares = json_get<bool>(message, "shares", "knows");
   agent.holds = message.value("holds", int64_t{-1});
   agent.knows = json_get<int64_t>(message, "number", "knows");
@@ -346,11 +348,20 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
     Roster theirs = roster_from_json(message["roster"], "knows");
     if (theirs.number > before_.number) before_ = std::move(theirs);
     told_ = std::max(told_, passed_on_from_json(message.at("told"), "knows"));
-    roster_.number = before_.number;
+    roster_.number = std::max(roster_.number, before_.number);
+  }
+  if (!leads_ && message.contains("remembered")) {
+    Roster theirs = roster_from_json(message["remembered"], "knows");
+    if (theirs.run_id == before_.run_id &&
+        theirs.announced.generation > remembered_.announced.generation) {
+      roster_.number = std::max(roster_.number, theirs.number);
+      remembered_ = std::move(theirs);
+    }
   }
   if (all_share() != roster_.shared) roster_changed_ = true;
-  const bool all_know = std::ranges::all_of(
-      agents_, [this](const auto& each) { return !each->here() || each->knows == roster_.number; });
+  const bool all_know = std::ranges::all_of(agents_, [this](const auto& each) {
+    return !each->in_roster() || each->knows == roster_.number;
+  });
   if (all_know && may_train()) {
     quorum_.settle(roster_, options_.folder_decides);
     if (quorum_.guards()) remember();
@@ -370,12 +381,15 @@ void AgentServer::tell_roster() {
   }
   rosters_told_ = true;
   for (const auto& agent : agents_) {
-    if (agent->here()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
+    if (agent->in_roster()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
   }
 }
 
 void AgentServer::remember() const {
-  if (options_.remember && roster_.number > 0) options_.remember(quorum_.to_remember(roster_));
+  if (!options_.remember || roster_.number == 0) return;
+  Roster newest = quorum_.to_remember(roster_);
+  newest.announced = roster_.announced;
+  options_.remember(newest);
 }
 
 void AgentServer::lead(Roster::Announced announced) {
@@ -479,7 +493,7 @@ std::vector<AgentServer::Host> AgentServer::all_hosts() const {
 Quorum::Hosts AgentServer::here() const {
   Quorum::Hosts all;
   for (const auto& agent : agents_) {
-    if (agent->here()) all.push_back({agent->id, agent->address, agent->leads_at});
+    if (agent->in_roster()) all.push_back({agent->id, agent->address, agent->leads_at});
   }
   return all;
 }
@@ -492,7 +506,7 @@ Quorum::Hosts AgentServer::bound() const {
   for (const auto& agent : agents_) {
     const bool knows = agent->knows == roster_.number && !roster_changed_;
     const bool trains = !agent->witness() && !takes_over();
-    if (agent->here() && (knows || trains)) {
+    if (agent->in_roster() && (knows || trains)) {
       all.push_back({agent->id, agent->address, agent->leads_at});
     }
   }
@@ -502,7 +516,7 @@ Quorum::Hosts AgentServer::bound() const {
 // With witnesses alone it stays open whether lost hosts do.
 bool AgentServer::all_share() const {
   const auto apart = [](const auto& each) {
-    return each->here() && !each->witness() && !each->shares;
+    return each->in_roster() && !each->witness() && !each->shares;
   };
   const bool only_witnesses = hosts() == own_host() && members() > own_host();
   return !only_witnesses && std::ranges::none_of(agents_, apart);
@@ -525,7 +539,7 @@ bool AgentServer::others_may_lead() const {
 int AgentServer::hosts_of(const Roster& roster) const {
   return static_cast<int>(std::ranges::count_if(roster.hosts, [this](const Roster::Host& host) {
     return std::ranges::any_of(agents_, [&](const auto& agent) {
-      const bool in_its_place = agent->proven && host.port != 0 && agent->leads_at == host.port &&
+      const bool in_its_place = agent->heard && host.port != 0 && agent->leads_at == host.port &&
                                 agent->address == host.address;
       return !agent->gone && (agent->id == host.id ? agent->has_told : in_its_place);
     });

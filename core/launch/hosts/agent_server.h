@@ -81,6 +81,9 @@ class AgentServer {
   // a roster's hosts have told all that they kept, those that are to stop among them, or have
   // ended. Until lead() they keep that roster.
   const Roster& before() const { return before_; }
+  // That with the newest generation of which an earlier process on one of the hosts knew; number 0:
+  // none that is of this run.
+  const Roster& remembered() const { return remembered_; }
   int hosts_of(const Roster& roster) const;
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
@@ -123,7 +126,7 @@ class AgentServer {
   int own_host() const { return options_.slots > 0 ? 1 : 0; }
   int members() const;          // hosts() and witnesses
   bool all_share() const;       // the checkpoint folder; witnesses aside
-  Quorum::Hosts here() const;   // those of the agents that belong to the run
+  Quorum::Hosts here() const;   // those of the agents that belong to the run, as far as they tell
   Quorum::Hosts bound() const;  // those of them that cannot have gone over to another launcher
   std::unique_ptr<Replica> replica_on(const std::shared_ptr<Agent>& agent, MemberId id, int slot);
   std::string refusal(const nlohmann::json& join, bool witness) const;  // "": none
@@ -137,7 +140,7 @@ class AgentServer {
   TimePoint beat_at_ = TimePoint::min();
   std::vector<std::shared_ptr<Agent>> agents_;
   int next_slot_;
-  Roster before_, roster_;
+  Roster before_, remembered_, roster_;
   bool leads_, roster_changed_ = false;
   bool rosters_told_;  // hosts have one, by which they may go on without this launcher
   Quorum quorum_;

@@ -1,6 +1,7 @@
 #include "core/launch/run/event_stream.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/job/hints.h"
 
@@ -82,8 +83,28 @@ void EventStream::begin(const Term& term) {
                       .immediate = term.generation.immediate,
                       .accelerator = term.accelerator,
                       .step = step});
+  if (takes_over && !anew(term.generation)) {
+    for (nlohmann::json& event : take_earlier_steps(term.generation.number)) {
+      let_out(std::move(event));
+    }
+  }
   for (nlohmann::json& event : held_[term.speaker]) let_out(std::move(event));
   held_.erase(term.speaker);
+}
+
+// Nobody knows any more who was rank 0 then.
+std::vector<nlohmann::json> EventStream::take_earlier_steps(uint64_t generation) {
+  std::vector<nlohmann::json> steps;
+  const auto earlier = [&](const nlohmann::json& event) {
+    return event["event"] == "step" && get(event, "generation", generation) < generation;
+  };
+  for (auto& [from, events] : held_) {
+    std::ranges::copy_if(events, std::back_inserter(steps), earlier);
+    std::erase_if(events, earlier);
+  }
+  std::ranges::stable_sort(
+      steps, {}, [](const nlohmann::json& event) { return get(event, "step", int64_t{0}); });
+  return steps;
 }
 
 void EventStream::let_out(nlohmann::json event) {

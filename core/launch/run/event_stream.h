@@ -69,6 +69,8 @@ class EventStream {
 
   void note(const View& view);
   void begin(const Term& term);
+  // Steps of generations before that, which a lost launcher had not emitted, in order.
+  std::vector<nlohmann::json> take_earlier_steps(uint64_t generation);
   void let_out(nlohmann::json event);
   void step(nlohmann::json event);
   void rescale(nlohmann::json event);

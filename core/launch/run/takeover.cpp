@@ -50,7 +50,8 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   const bool all = all_of(before);
   const Roster newest = newest_roster();
   const bool stateless = view_.trained() == 0;
-  const bool lost_newest = before.shared && !have_newest(newest);
+  const bool newer = newest.announced.generation > before.announced.generation;
+  const bool lost_newest = (before.shared || newer) && !have_newest(newest);
   const bool misses = lost_newest ? !all_of(newest) : (stateless && !before.shared && !all);
   const bool lacks = here < needed || misses;
   const auto waited = Monotonic::now() - *since_;
@@ -62,7 +63,8 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   if (stateless && !before.shared && agents.newest_checkpoint() < 0) {
     give_up("no replica with its state is left, nor a checkpoint");
   }
-  const bool behind = lost_newest && !stateless;
+  const bool behind = lost_newest && !stateless &&
+                      (before.shared || agents.newest_checkpoint() > agents.told().step);
   since_.reset();
   const Roster::Announced announced = newest_announced(newest);
   view_.last_generation = std::max(view_.last_generation, announced.generation);
@@ -78,10 +80,15 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   return std::nullopt;
 }
 
-// Of the shared folder, if it has one of this run; else what the hosts here have heard last.
+// Of the shared folder, if it has one of this run; else what the hosts here have heard last, or one
+// of a lost host's own folder.
 Roster Takeover::newest_roster() const {
   const Roster& before = replicas_.agents().before();
-  if (!before.shared) return before;  // a majority has the newest one
+  if (!before.shared) {
+    const Roster& remembered = replicas_.agents().remembered();
+    const bool newer = remembered.announced.generation > before.announced.generation;
+    return newer ? remembered : before;
+  }
   if (auto kept = RosterFile(options_.checkpoint_dir).read();
       kept && kept->run_id == before.run_id) {
     return std::move(*kept);

@@ -102,14 +102,17 @@ struct OtherSide {
   }
 
   json join(Launcher& launcher, const std::string& id, int slots = 1,
-            const json& terms = json::object(), int leads_at = 0) {
+            const json& terms = json::object(), int leads_at = 0, bool tells = true) {
     channel.send({{"type", "join"},
                   {"id", id},
                   {"host", "host-" + id},
                   {"slots", slots},
                   {"terms", terms},
                   {"leads_at", leads_at}});
-    return hear(launcher);
+    json answer = hear(launcher);
+    const json knows{{"type", "knows"}, {"number", 0}, {"shares", false}};
+    if (tells && answer.is_object() && answer["type"] == "joined") channel.send(knows);
+    return answer;
   }
 
   // Until the launcher has read all that this one has sent.
@@ -447,12 +450,35 @@ TEST_CASE("a launcher that takes over counts a host in whose place another proce
       .number = 4, .run_id = "r", .size = 2, .hosts = {{"1", "127.0.0.1", 1001}, {"2", "y", 1002}}};
   Launcher launcher{.own_slots = 0, .before = before};
   OtherSide elsewhere(launcher), other_port(launcher), same(launcher), in_its_place(launcher);
-  elsewhere.join(launcher, "a", 1, json::object(), 1002);
-  other_port.join(launcher, "b", 1, json::object(), 1003);
-  same.join(launcher, "1", 1, json::object(), 1001);  // it has told nothing yet
-  CHECK(launcher.agents.hosts_of(before) == 0);
+  json knows{{"type", "knows"}, {"number", 0}, {"shares", false}, {"holds", 3}};
+  const auto heard = [&](OtherSide& agent, const std::string& id, int leads_at) {
+    agent.join(launcher, id, 1, json::object(), leads_at);
+    const int64_t holds = launcher.agents.newest_checkpoint() + 1;
+    knows["holds"] = holds;
+    agent.channel.send(knows);
+    CHECK(launcher.until([&] { return launcher.agents.newest_checkpoint() == holds; }));
+  };
+  heard(elsewhere, "a", 1002);
+  heard(other_port, "b", 1003);
+  heard(same, "1", 1001);  // it has told nothing of what it kept
   in_its_place.join(launcher, "c", 1, json::object(), 1001);
-  CHECK(launcher.agents.hosts_of(before) == 1);
+  CHECK(launcher.agents.hosts_of(before) == 0);
+  // What an earlier process there, or one of another run, has left.
+  Roster left{.number = 9, .run_id = "another", .hosts = {}};
+  left.announced = {8, {5}};
+  knows["remembered"] = to_json(left);
+  heard(elsewhere, "a", 1002);
+  CHECK(launcher.agents.remembered().number == 0);
+  left.run_id = "r";
+  knows["remembered"] = to_json(left);
+  in_its_place.channel.send(knows);
+  CHECK(launcher.until([&] { return launcher.agents.hosts_of(before) == 1; }));
+  CHECK(launcher.agents.remembered().announced.generation == 8);
+  launcher.agents.lead({8, {}});
+  json told;
+  while ((told = in_its_place.hear(launcher))["type"] == "beat") {
+  }
+  CHECK(told["roster"]["number"] == 10);
 }
 
 TEST_CASE("hosts that go on by a shared folder alone keep no launcher from training") {
@@ -476,6 +502,22 @@ TEST_CASE("hosts that go on by a shared folder alone keep no launcher from train
   CHECK(launcher.agents.may_train());
 }
 
+TEST_CASE("a host is in no roster before it has told whether it shares the folder") {
+  Launcher launcher;
+  OtherSide first(launcher), second(launcher);
+  first.join(launcher, "1", 1, json::object(), 1000, false);
+  first.channel.send({{"type", "knows"}, {"number", 0}, {"shares", true}});
+  CHECK(first.learn(launcher, true).shared);
+  second.join(launcher, "2", 1, json::object(), 1000, false);
+  CHECK(launcher.agents.hosts() == 3);
+  first.be_heard(launcher, 1);
+  CHECK(launcher.remembered.back().hosts.size() == 1);
+  second.channel.send({{"type", "knows"}, {"number", 0}, {"shares", true}});
+  const Roster both = second.learn(launcher, true);
+  CHECK(both.hosts.size() == 2);
+  CHECK(both.shared);
+}
+
 TEST_CASE("a new host does not stand in for lost ones, which may go on without the launcher") {
   Launcher launcher;
   std::vector<std::unique_ptr<OtherSide>> agents;
@@ -496,7 +538,7 @@ TEST_CASE("a new host does not stand in for lost ones, which may go on without t
   CHECK(launcher.agents.hosts() == 2);
   CHECK_FALSE(launcher.agents.may_train());
   joined("4", 1001);  // listens where host 1 did, which is gone, then
-  CHECK(launcher.agents.may_train());
+  CHECK(launcher.until([&] { return launcher.agents.may_train(); }));
 }
 
 TEST_CASE("hosts that were told to stop do not go on without the launcher") {

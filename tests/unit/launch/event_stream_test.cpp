@@ -68,6 +68,27 @@ TEST_CASE("a lost launcher had not emitted the last steps of the generation befo
   CHECK(run.all() == std::vector<int64_t>{4, 5, 6});
 }
 
+TEST_CASE("the last steps of the generation before may be known to its rank 0 alone") {
+  for (const char* cause : {"death", "restart"}) {
+    CAPTURE(cause);
+    Taken run;
+    run.view.current.cause = cause;
+    const auto in = [](uint64_t generation, int64_t number) {
+      json event = step(number);
+      event["generation"] = generation;
+      return event;
+    };
+    run.stream.event(1, in(2, 6));
+    for (const int number : {3, 4, 5}) run.stream.event(7, in(1, number));
+    run.stream.event(7, in(3, 7));
+    run.stream.lead({1, 3});
+    run.stream.advance(run.view);
+    CHECK(run.stream.holds_any());  // those of generation 3
+    const bool anew = run.view.current.cause == "restart";
+    CHECK(run.all() == (anew ? std::vector<int64_t>{6} : std::vector<int64_t>{4, 5, 6}));
+  }
+}
+
 TEST_CASE("what was emitted before a restart from a checkpoint does not count") {
   for (const uint64_t told_in : {1, 2}) {
     Taken run;
