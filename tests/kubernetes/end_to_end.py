@@ -26,7 +26,7 @@ REGISTRY = os.environ.get("ADAPTDL_TEST_REGISTRY")
 GPUS = 4
 SPACE = "team"
 VOLUMES = ("first", "second", "third")
-PATIENCE = 150
+PATIENCE = 400
 # Of the archive: longer than the others need to come and grow, however slow this machine is.
 TIME = ("--set", "epochs=1000000", "--set", "max_time=100s")
 
