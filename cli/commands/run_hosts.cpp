@@ -403,8 +403,7 @@ HostOfRun witness_of_run(const Arguments& arguments, launch::RunOptions& options
       launch::is_this_machine(leads)) {
     throw UsageError(
         fmt::format("--witness: {} is this machine, which leads the run; a witness is on one that "
-                    "lives on when "
-                    "that is lost.",
+                    "lives on when that is lost.",
                     leads));
   }
   HostOfRun host;

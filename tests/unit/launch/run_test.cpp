@@ -317,6 +317,7 @@ TEST_CASE("run: all dying starts again from the checkpoint") {
     }
     before = step["step"];
   }
+  CHECK(before >= resume["step"].get<int64_t>() + 30);
   CHECK(jumps <= 1);
 }
 
