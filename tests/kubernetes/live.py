@@ -266,8 +266,8 @@ def launcher_dies_apart(trainer):
                           run=("--checkpoint-dir", "/tmp/own"))
     trainer.wait_replicas(name, 2)
     wait_until(lambda: steps_of(world, trainer.pod_of(name, 0)), "it trains", 120)
-    check("does not share the launcher's checkpoint folder" in
-          str(world.log(trainer.pod_of(name, 1))), "its folder is its own")
+    wait_until(lambda: "does not share the launcher's checkpoint folder" in
+               str(world.log(trainer.pod_of(name, 1))), "its folder is its own", 60)
     group = world.status(name)["group"]
     kill_pod(world, name, 0)
     world.wait_status(name, lambda status: status["group"] == group + 1, "all restart")
