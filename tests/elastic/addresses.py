@@ -60,6 +60,7 @@ def chosen(folder, draw):
         run.wait_replicas(4)
         run.wait_steps_more(3)
         check(site.ports(2, third) == {29500}, "it listens elsewhere", site.ports(2, third))
+        run.says(f"are reached at {site.network.address(2)} (net0)")
         said = run.said()
         check(said.count("are reached at") == 3, "not each address once", said)
         run.check_steps()

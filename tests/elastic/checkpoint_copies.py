@@ -9,7 +9,7 @@ from support import Site, ask, check, kill, main, wait_until, worker_of
 
 INTERVAL = 1  # s
 OFTEN = ("--set", "epochs=1000000", "--set", f"checkpoint_interval_s={INTERVAL}")
-SLACK = 3  # s; a loaded machine may write late
+SLACK = 10  # s; a loaded machine may write late
 
 
 def steps_on(site, host):
@@ -31,11 +31,13 @@ def start(site, hosts, *words):
 
 
 def newest(run):
-    return [event["step"] for event in run.of("checkpoint") if "error" not in event][-1]
+    """The copy of a checkpoint may be told of before the checkpoint is."""
+    return run.wait_for(lambda events: [e["step"] for e in events if e["event"] == "checkpoint" and
+                                        "error" not in e], "a checkpoint")[-1]
 
 
 def copied_since(site, run, step, host):
-    wait_until(lambda: steps_on(site, host) and steps_on(site, host)[0] > step,
+    wait_until(lambda: max(steps_on(site, host), default=0) > step,
                "a newer checkpoint on the other host", tell=run.story)
 
 
@@ -90,7 +92,7 @@ def lost_with_its_folder(folder, draw):
         runs[0].says("has a copy of the checkpoint of step")
         copied_since(site, runs[0], newest(runs[0]), 1)
         runs[0].wait_steps_more(20)
-        least = step_before(runs[0], INTERVAL + SLACK)
+        least = max(step_before(runs[0], INTERVAL + SLACK), steps_on(site, 1)[0])
         lose(site, runs, 0)
         runs[1].says("this host leads the run now; 2 of 3 hosts go on")
         resumed = runs[1].wait_event("resume")
@@ -111,7 +113,7 @@ def typed_again(folder, draw):
     the run keeps it, and the next start goes on from it."""
     with Site(folder, 2, apart=True) as site:
         runs = start(site, 2)
-        runs[0].wait_steps_more(100)
+        runs[0].wait_steps_more(300)  # more than the short run below can make meanwhile
         end(runs[0])
         check(runs[1].end() == 143, "a host of a stopped run")
         last = runs[0].last_step()
@@ -152,7 +154,7 @@ def fresh_on_all(folder, draw):
     replicas die; what they have makes place for copies."""
     with Site(folder, 2, apart=True) as site:
         runs = start(site, 2)
-        runs[0].wait_steps_more(30)
+        runs[0].wait_steps_more(300)  # more than the fresh run makes until its first checkpoint
         end(runs[0])
         check(runs[1].end() == 143, "a host of a stopped run")
         before = steps_on(site, 1)[0]
@@ -184,8 +186,9 @@ def shared_once(folder, draw):
         runs[0].wait_event("checkpoint")
         first, other = (worker_of(run) for run in runs)
         before, seen = [written(first), written(other)], len(runs[0].of("checkpoint"))
-        runs[0].wait_for(lambda events: sum(e["event"] == "checkpoint" for e in events) >= seen + 3,
-                         "three more checkpoints")
+        # Of the first one a part may have been written before that.
+        runs[0].wait_for(lambda events: sum(e["event"] == "checkpoint" for e in events) >= seen + 4,
+                         "four more checkpoints")
         size = runs[0].of("checkpoint")[0]["bytes"]
         grown = [written(first) - before[0], written(other) - before[1]]
         check(grown[0] >= 3 * size, "too little is written", grown, size)

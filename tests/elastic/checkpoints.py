@@ -36,9 +36,8 @@ def quick_kills(folder, draw):
     """Kills of the only replica in the first minute lose only seconds of training."""
     run = folder.run(folder.program("slow"), "--replicas", "1", "--max-restarts", "20",
                      **slow_steps(folder))
-    began, lost = 0, []
+    began, seen, lost = 0, 0, []
     for _ in range(4):
-        seen = run.count()
         first = run.wait_event("checkpoint", after=seen)
         check(first["step"] - began <= 3 / STEP, "the first checkpoint was late", first, began)
         run.wait_step(first["step"] + 16 + draw.randrange(8))
@@ -46,7 +45,7 @@ def quick_kills(folder, draw):
         kill(pid)
         resumed = run.wait_event("resume", after=seen)
         lost.append(run.last_step() - resumed["step"])
-        began = resumed["step"]
+        began, seen = resumed["step"], run.events.index(resumed) + 1
     check(max(lost) <= 5 / STEP, "too many steps were lost", lost)
     run.request(request="cancel", checkpoint=False)
     run.expect_end(143)
@@ -63,8 +62,8 @@ def left_alone(folder, draw):
     seen = run.count()
     kill(other)
     alone = run.wait_replicas(1, after=seen)
-    written = run.wait_event("checkpoint", after=seen)
-    check(written["step"] == alone["step"], "not at once", alone, written)
+    # At once, that is, of this step. One that was due before may be told of first.
+    run.wait_event("checkpoint", after=seen, step=alone["step"])
     run.request(request="cancel", checkpoint=False)
     run.expect_end(143)
     run.check_steps()

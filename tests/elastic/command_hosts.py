@@ -245,7 +245,8 @@ def torch_script(folder, draw):
         seen = len(lead.epochs())
         again = lead.wait_epoch("two again", lambda e, r, w, p, n: w == 2 and e > three[0])
         check(len(lead.epochs()) > seen and again[4] == 0, "a lost host is counted", again)
-        check("local 0 of 1" in others[1].printed(), "not each host's own", others[1].printed())
+        wait_until(lambda: "local 0 of 1" in others[1].printed(), "each host's own",
+                   tell=others[1].printed)
         lead.process.send_signal(signal.SIGINT)
         lead.expect_end(130)
         others[1].expect_end(130)

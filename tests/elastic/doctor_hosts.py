@@ -94,7 +94,7 @@ def interrupted(folder, draw):
         wait_until(lambda: len(carriers(MARK, folder.path)) >= 2, "probes")
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        process.wait(10)
+        process.wait(60)
         wait_until(lambda: not carriers(MARK, folder.path), "the end of all probes")
 
 

@@ -34,15 +34,15 @@ def steps_are_limited(folder, draw):
     """max_steps ends training after exactly that step, also if replicas come and die, and in a run
     that continues; a validation follows, and the model is saved."""
     program = folder.program("slow")
-    limit = ["--set", "max_steps=400", *VALIDATING]
+    limit = ["--set", "max_steps=1000", *VALIDATING]  # replicas take a while to start
     run = folder.run(program, *limit, *PATIENT, "--replicas", "1:3", "--replicas-at", "0:1,5:3")
     run.wait_replicas(3)
     run.wait_steps_more(2)
     check(kill(next(iter(run.members().values()))), "the replica to kill is gone already")
     end = expect_finished(run, "max_steps")
-    run.check_steps(last=400)
+    run.check_steps(last=1000)
     check("max_steps" in end["reason"] and "max_steps" in run.said(), "no reason", end)
-    check(run.of("validation")[-1]["step"] == 400, "no validation at the end")
+    check(run.of("validation")[-1]["step"] == 1000, "no validation at the end")
     check(folder.run(program, *limit).end() == 0, "it does not say that it has finished")
 
     limit = ["--set", "max_steps=500"]

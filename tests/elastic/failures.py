@@ -9,7 +9,7 @@ import statistics
 import struct
 import time
 
-from support import SmallDisk, check, kill, main, read, read_safetensors, same_losses
+from support import SmallDisk, check, kill, main, read, read_safetensors, same_losses, wait_until
 
 
 def refused(folder, name, *arguments, words=(), replicas="2"):
@@ -204,7 +204,7 @@ def all_hang(folder, draw):
 
 def stays_stopped(folder, draw):
     """The same for a replica stopped by SIGSTOP, also rank 0; after a shorter stop it continues."""
-    run = folder.run(folder.program("slow"), "--replicas", "2", "--hang-timeout", "3")
+    run = folder.run(folder.program("slow"), "--replicas", "2", "--hang-timeout", "8")
     run.wait_step(5)
     pid = list(run.members().values())[draw.randrange(2)]
     kill(pid, signal.SIGSTOP)
@@ -254,24 +254,30 @@ def fill_and_empty(folder, disk):
             except OSError:
                 pass
 
-    def checkpoint(run, failed):
+    def checkpoint(run):
         seen = run.count()
-        return run.wait_for(
-            lambda events: [event for event in events[seen:] if event["event"] == "checkpoint" and
-                            ("error" in event) == failed], f"a checkpoint, failed {failed}")
+        run.wait_for(lambda events: any(event["event"] == "checkpoint" and "error" not in event
+                                        for event in events[seen:]), "a checkpoint")
+
+    def no_room(run):
+        """Fills the disk until a checkpoint fails: one that is just written makes room at its end,
+        where it removes an old one."""
+        seen = run.count()
+        return wait_until(lambda: fill() or next(
+            (event for event in run.events[seen:] if event["event"] == "checkpoint" and
+             "error" in event), None), "a checkpoint that fails", tell=run.story)
 
     often = ["--checkpoint-dir", os.path.join(disk, "checkpoints"), "--replicas", "2", "--set",
              "checkpoint_interval_s=0.3"]
     run = folder.run(folder.program("slow"), *often)
-    checkpoint(run, False)
-    fill()
-    (event,) = checkpoint(run, True)
+    checkpoint(run)
+    event = no_room(run)
     check("No space left on device" in event["error"], "an odd error", event)
     run.wait_steps_more(100)
     check(run.said().count("checkpoint failed: ") == 1, "not told once")
     os.unlink(filler)
-    checkpoint(run, False)
-    fill()
+    checkpoint(run)
+    no_room(run)
     run.signal(signal.SIGTERM)
     run.expect_end(1)
     end = run.end_event()
@@ -279,10 +285,10 @@ def fill_and_empty(folder, disk):
     run.check_steps()
     os.unlink(filler)
     last = run.last_step()
-    rest = ["--set", f"epochs={last // 40 + 3}"]
+    rest = ["--set", f"epochs={last // 40 + 10}"]
     run = folder.run(folder.program("slow"), *often, *rest)
     check(run.wait_event("resume")["step"] > 0, "it does not go on")
-    fill()
+    no_room(run)
     run.expect_end(1)
     end = run.end_event()
     check("No space left" in end["reason"] and not end["checkpoint"], "an odd end", end)

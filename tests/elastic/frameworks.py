@@ -7,7 +7,7 @@ lacks are skipped with a message.
 
 from support import (PYTHON, Command, check, kill, main, python_has, run_command, skip)
 
-EPOCHS = 12
+EPOCHS = 30
 
 # One replica computes the epochs slowly until the file GO exists.
 ACCELERATE = f'''

@@ -14,7 +14,7 @@ def comes_and_goes(folder, draw):
     """Hosts join a running run; one leaves, one is killed: no step is lost, nothing restarts."""
     with Supervisor() as supervisor:
         hosts = Hosts(folder, supervisor)
-        settings = ("--set", "epochs=30")
+        settings = ("--set", "epochs=60")  # hosts take a while to come
         early = hosts.pod(1, *settings)  # before there is a run to join
         early.says("cannot reach the launcher yet")
         run = hosts.pod(0, *settings)
@@ -49,9 +49,9 @@ def comes_and_goes(folder, draw):
         kill(worker_of(again))
         run.wait_event("failure", after=seen)
         run.wait_replicas(2, after=seen)
-        run.expect_end(0, 300)
+        run.expect_end(0, 400)
         check(again.end() == 0, "the agent of a finished run")
-        run.check_steps(last=1200)
+        run.check_steps(last=2400)
         check(not run.of("resume"), "went back to a checkpoint")
         check("copy of the checkpoint" not in run.said(), "checkpoints in a shared folder twice")
         check(os.path.exists(os.path.join(hosts.shared, "model.pt")), "no model was saved")
@@ -62,7 +62,7 @@ def launcher_goes(folder, draw):
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
-        run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))
+        run, other = (hosts.pod(rank, "--set", "epochs=1000") for rank in (0, 1))
         run.wait_replicas(2)
         run.wait_steps_more(5)
         run.signal(signal.SIGTERM)
@@ -71,7 +71,7 @@ def launcher_goes(folder, draw):
         check(run.end_event()["checkpoint"], "no checkpoint was written")
         last = run.last_step()
 
-        run, other = (hosts.pod(rank, "--set", "epochs=40") for rank in (0, 1))
+        run, other = (hosts.pod(rank, "--set", "epochs=1000") for rank in (0, 1))
         resumed = run.wait_event("resume")
         check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}")
         run.wait_replicas(2)
@@ -103,10 +103,10 @@ def stands_still(folder, draw):
         seen, stopped = run.count(), freeze()
         run.wait_replicas(1, after=seen)
         run.wait_steps_more(5)
-        check("did not end replica 1 in time" in run.said(), "it does not say why")
+        run.says("did not end replica 1 in time")
+        seen = run.count()
         for pid in stopped:
             kill(pid, signal.SIGCONT)
-        seen = run.count()
         run.wait_replicas(2, after=seen)
         run.wait_steps_more(5)
         run.check_steps()
@@ -126,7 +126,7 @@ def strangers(folder, draw):
     with Supervisor() as supervisor:
         supervisor.addresses = ["127.0.0.1"]
         hosts = Hosts(folder, supervisor)
-        run = hosts.pod(0, "--set", "epochs=30")
+        run = hosts.pod(0, "--set", "epochs=1000")
         run.wait_step(3)
         silent = [socket.create_connection(("127.0.0.1", hosts.port)) for _ in range(20)]
         loud = socket.create_connection(("127.0.0.1", hosts.port))
@@ -136,10 +136,10 @@ def strangers(folder, draw):
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 1, "a stranger joined")
         other.signal(signal.SIGTERM)
-        check(other.end(20) == 143, "the stranger does not end")
-        silent[0].settimeout(15)
+        check(other.end() == 143, "the stranger does not end")
+        silent[0].settimeout(60)
         check(not silent[0].recv(4096), "who says nothing is told something")
-        friend = hosts.pod(2, "--set", "epochs=30")
+        friend = hosts.pod(2, "--set", "epochs=1000")
         run.wait_replicas(2)
         run.request(request="cancel")
         run.expect_end(143)
@@ -160,7 +160,7 @@ def unlike_processors(folder, draw):
         other = hosts.pod(1, *settings, name="adaptive",
                           GLIBC_TUNABLES="glibc.cpu.hwcaps=-FMA,-AVX2,-FMA4")
         run.wait_replicas(2)
-        run.wait_steps_more(4000)
+        run.wait_steps_more(4000, 300)
         run.request(request="cancel", checkpoint=False)
         run.expect_end(143)
         check(other.end() == 143, "the agent of a run that was cancelled")
@@ -175,8 +175,9 @@ def hints(folder, draw):
         wait_until(lambda: supervisor.hints, "hints")
         check(supervisor.hints[0]["initBatchSize"] > 0, "odd hints", supervisor.hints[0])
         # At first there are only the replica's own, such as the times of a step.
-        wait_until(lambda: "progress" in supervisor.hints[-1].get("trainMetrics", {}), "progress")
-        metrics = supervisor.hints[-1]["trainMetrics"]
+        metrics = wait_until(lambda: next(
+            (known for known in [supervisor.hints[-1].get("trainMetrics", {})]
+             if {"progress", "goodput"} <= known.keys()), None), "progress")
         check(0 < metrics["progress"] < metrics["progressTotal"] and metrics["step"] > 0 and
               metrics["loss"] > 0 and metrics["goodput"] > 0, "odd metrics", metrics)
         run.request(request="cancel", checkpoint=False)

@@ -111,7 +111,7 @@ def trains_where_nothing_else_is(folder, draw):
     check(code == 0, "init failed", said)
     shutil.copytree(digits, os.path.join(root, "work"), dirs_exist_ok=True)
 
-    first = Container(folder, root, config, "--replicas", "2", "--set", "epochs=3")
+    first = Container(folder, root, config, "--replicas", "2", "--set", "epochs=1000000")
     check(first.next()["event"] == "start" and first.events[0]["pid"] == 1, "it is not process 1",
           first.events)
     while first.next().get("step", 0) < 5:
@@ -121,7 +121,8 @@ def trains_where_nothing_else_is(folder, draw):
     check(end["event"] == "end" and end["checkpoint"], "it left no checkpoint", end)
     folder.check_nothing_left()
 
-    second = Container(folder, root, config, "--replicas", "1", "--set", "epochs=3")
+    epochs = sum(event["event"] == "epoch" for event in first.events) + 2  # there is more to do
+    second = Container(folder, root, config, "--replicas", "1", "--set", f"epochs={epochs}")
     check(second.end(0)["result"] == "finished", "an odd end", second.events[-1])
     resumed = [event["step"] for event in second.events if event["event"] == "resume"]
     check(resumed and resumed[0] >= 5, "it did not go on from the checkpoint", resumed)

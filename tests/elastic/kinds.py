@@ -34,22 +34,22 @@ def step_s(hints, kind):
 
 def fits_are_kept(folder, draw):
     """Step times by kind, through restarts on another kind and back."""
-    first, _ = life(folder, "T4", step_s=0.2)
+    first, _ = life(folder, "T4", step_s=0.4)
     check(first["accelerator"] == "T4" and list(first["accelerators"]) == ["T4"], "kinds", first)
     check(first["perfParams"] == first["accelerators"]["T4"]["perfParams"], "the present", first)
-    check(0.19 < step_s(first, "T4") < 0.3, "another step time", first)
+    check(0.39 < step_s(first, "T4") < 0.6, "another step time", first)
 
     fast, state = life(folder, "A100", step_s=0.05)
     check(fast["accelerator"] == "A100" and set(fast["accelerators"]) == {"A100", "T4"}, "kinds",
           fast)
-    check(0.045 < step_s(fast, "A100") < 0.1, "mixed with another kind", fast)
-    check(0.19 < step_s(fast, "T4") < 0.3, "mixed with another kind", fast)
+    check(0.045 < step_s(fast, "A100") < 0.15, "mixed with another kind", fast)
+    check(0.39 < step_s(fast, "T4") < 0.6, "mixed with another kind", fast)
     check({mean["accelerator"] for mean in state["profile"]} == {"A100", "T4"}, "saved", state)
 
-    back, _ = life(folder, "T4", step_s=0.2)
+    back, _ = life(folder, "T4", step_s=0.4)
     check(back["accelerator"] == "T4", "kinds", back)
-    check(0.045 < step_s(back, "A100") < 0.1, "mixed with another kind", back)
-    check(0.19 < step_s(back, "T4") < 0.3, "mixed with another kind", back)
+    check(0.045 < step_s(back, "A100") < 0.15, "mixed with another kind", back)
+    check(0.39 < step_s(back, "T4") < 0.6, "mixed with another kind", back)
 
 
 def memory_is_kept(folder, draw):

@@ -43,7 +43,7 @@ def learns_the_same(folder, draw):
     cancel(run)
 
     fixed = folder.run(program, "--name", "fixed", "--replicas", "1", *ENDLESS)
-    fixed.wait_step(run.last_step())
+    fixed.wait_step(run.last_step(), 300)
     cancel(fixed)
     same_losses(*same_beginning(run, fixed))
     changes = [event for event in run.of("generation") if event["from"] > 0]

@@ -9,7 +9,7 @@ from support import check, kill, main, wait_until
 
 def sigterm_to_one(folder, draw):
     """A replica leaves at a step on SIGTERM; the bounds require another, which joins."""
-    run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=20")
+    run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=40")
     run.wait_replicas(3)
     run.wait_step(5)
     for rank in (1, 0):
@@ -28,7 +28,7 @@ def sigterm_to_one(folder, draw):
     run.request(request="scale", replicas=1)
     run.wait_replicas(1)
     run.expect_end(0, 200)
-    run.check_steps(last=800)
+    run.check_steps(last=1600)
 
 
 def everybody_leaves(folder, draw):
@@ -47,7 +47,7 @@ def scale_and_cancel(folder, draw):
     """adaptdl scale and cancel, and a run that resumes after a cancel."""
     program = folder.program("slow")
     run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--name", "wish",
-                     "--set", "epochs=40")
+                     "--set", "epochs=1000")
     run.wait_step(5)
     check(run.of("generation")[0]["to"] == 1, "did not start with one")
     for size in (3, 2):  # beyond the initial bounds, and back
@@ -70,7 +70,7 @@ def scale_and_cancel(folder, draw):
     end = run.end_event()
     check(end["result"] == "cancelled" and end["checkpoint"], "not cancelled well", end)
     run.check_steps()
-    again = folder.run(program, "--name", "wish", "--set", "epochs=40")
+    again = folder.run(program, "--name", "wish", "--set", "epochs=1000")
     resumed = again.wait_event("resume")
     check(resumed["step"] == last, f"resumed at {resumed['step']}, not {last}")
     again.wait_step(last + 3)

@@ -34,7 +34,7 @@ def mirrored(run, step=1, after=0):
     def find(events):
         return next((e["step"] for e in events[after:] if e["event"] == "mirror" and
                      "error" not in e and e["step"] >= step), None)
-    return run.wait_for(find, f"a mirrored checkpoint of step {step} or later")
+    return run.wait_for(find, f"a mirrored checkpoint of step {step} or later", 200)
 
 
 def index_of(store):
@@ -133,7 +133,7 @@ def upload_cut(folder, draw):
                          "checkpoint_interval_s=1", **stuck)
         whole = mirrored(run)
         cut.armed.set()
-        check(cut.cut.wait(90), "no upload was cut")
+        check(cut.cut.wait(200), "no upload was cut")
         run.wait_steps_more(2)
         if end == "interrupt":
             run.signal(signal.SIGINT)
@@ -182,11 +182,11 @@ def damaged(folder, draw):
         store.put(key, bytes(content))
         if number > 0:
             continue
-        run = start(folder, store)
+        # It is to send no newer one in its place until it is ended.
+        run = start(folder, store, "--set", "checkpoint_interval_s=1000")
         check(resumed(run) == entries[1]["step"], "not the one before", run.of("resume"))
         check(f"the checkpoint of step {entry['step']} in {PLACE} is not usable: the SHA-256 of "
               "data.bin differs" in run.said(), "no sentence", run.said())
-        # Ended before it sends a newer one in its place.
         lose_machine(folder, run)
         store.put(INDEX, json.dumps({"format": 1, "run": "slow", "checkpoints": entries,
                                      "leftovers": []}).encode())

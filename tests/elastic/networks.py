@@ -213,7 +213,7 @@ def unled_and_told(folder, draw):
             for host in others:
                 check(group.pod(host).end() == 143, "a pod that was told to stop", seconds)
             took = time.monotonic() - begun
-            check(took < 8, f"they end after {took:.1f} s", seconds)
+            check(took < 20, f"they end after {took:.1f} s", seconds)
             last = max(run.last_step() for run in group.runs)
             newest = max(os.listdir(folder.file("checkpoints")))
             check(int(newest.removeprefix("step-")) >= last, "steps are lost", last, newest)
@@ -227,7 +227,7 @@ def untold_steps(folder, draw):
         group.start_all()
         first_replica(group, 1)
         kill(group.pod(1).process.pid, signal.SIGSTOP)
-        time.sleep(0.5)
+        time.sleep(2)  # what it has passed on before is told by then
         seen, told = group.run.count(), group.run.last_step()
         time.sleep(2)
         check(group.run.last_step() == told, "its agent still tells")

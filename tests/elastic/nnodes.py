@@ -13,15 +13,15 @@ def meets(folder, draw):
     """The host that the endpoint names leads, and waits for MIN; others come and go, never more
     than MAX; all end with the run."""
     with Site(folder, 4) as site:
-        run = site.run(0, "2:3", "--set", "epochs=30")
+        run = site.run(0, "2:3", "--set", "epochs=60")  # hosts take a while to come
         site.share_key()
         run.says(f"waiting for hosts: 1 of at least 2 are here (TCP port {site.port})")
         check(not run.of("generation"), "it does not wait for the second host")
-        others = [site.run(1, "2:3", "--set", "epochs=30", "--replicas", "2")]
+        others = [site.run(1, "2:3", "--set", "epochs=60", "--replicas", "2")]
         check(run.wait_event("generation")["to"] == 3, "not all replicas start together")
-        others.append(site.run(2, "2:3", "--set", "epochs=30"))
+        others.append(site.run(2, "2:3", "--set", "epochs=60"))
         run.wait_replicas(4)
-        late = site.run(3, "2:3", "--set", "epochs=30")
+        late = site.run(3, "2:3", "--set", "epochs=60")
         late.says("cannot join the run yet: the run has 3 hosts already, as many as it takes")
 
         seen = run.count()
@@ -34,13 +34,13 @@ def meets(folder, draw):
         kill(others[1].process.pid)
         run.wait_replicas(2, after=seen)
         run.wait_steps_more(3)
-        again = site.run(2, "2:3", "--set", "epochs=30")
+        again = site.run(2, "2:3", "--set", "epochs=60")
         run.wait_replicas(3, after=seen)
-        run.expect_end(0, 300)
+        run.expect_end(0, 400)
         for other in (late, again):
             check(other.end() == 0, "a host of a finished run")
             other.says("this host's part of run slow has ended, with exit code 0")
-        run.check_steps(last=1200)
+        run.check_steps(last=2400)
         check("does not share" not in late.said(), "says that a shared folder is none")
 
 
@@ -67,9 +67,9 @@ def before_the_leader(folder, draw):
         run, other = (site.run(host, "2", *NEVER) for host in (0, 1))
         check(run.wait_event("resume")["step"] == last, "goes on elsewhere")
         run.wait_replicas(2)
+        seen = run.count()
         kill(worker_of(other))  # the host goes on
         run.wait_event("failure")
-        seen = run.count()
         run.wait_replicas(2, after=seen)
         run.wait_steps_more(3)
         run.signal(signal.SIGTERM)

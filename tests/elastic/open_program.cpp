@@ -5,7 +5,7 @@
 //   open_program [closed] [own] [stream] [slow] [throw] [model] [turns] [collect]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; stream: reads
-// the images for training as a stream, and adds noise to them; slow: 40 ms more for each batch;
+// the images for training as a stream, and adds noise to them; slow: 0.1 s more for each batch;
 // throw: an exception in the sixth step; model: it is one of several, all of one; turns: two models
 // that learn from each other's outputs; collect: exchanges values between an epoch's batches and
 // its validation.
@@ -146,7 +146,7 @@ struct NetImpl : torch::nn::Module {
   }
   // Images (N, 1, 8, 8) to log-probabilities (N, 10).
   at::Tensor forward(at::Tensor x) {
-    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     x = torch::max_pool2d(torch::relu(conv(x)), 2).flatten(1);
     return torch::log_softmax(output(torch::relu(hidden(x))), 1);
   }

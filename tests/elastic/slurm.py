@@ -74,8 +74,11 @@ def slurm_trains(folder, draw):
         again = step(slurm, "--set", "epochs=5", "--replicas", "2")
         check(again.end() == 0, "a run that has finished")
         again.says("this host's part of run slow has ended, with exit code 0")
-        apart = step(slurm, "--set", "epochs=5", "--nnodes", "1", "--name", "apart")
+        apart = step(slurm, *NEVER, "--nnodes", "1", "--name", "apart",
+                     flags=("--kill-on-bad-exit=0",))
         apart.says("run apart is live")  # the other task's
+        apart.wait_step(1)
+        apart.request(request="cancel")
         apart.end()
 
 

@@ -6,7 +6,7 @@ import time
 
 from support import Site, check, children_of, kill, main, wait_until
 
-LOAD_S = 2
+LOAD_S = 6  # longer than a spare takes to join on a loaded machine
 STATES = {"active": 2, "spare": 1}
 
 
@@ -31,9 +31,10 @@ def states(run):
 def wait_spare(run):
     """The spare, once it is ready beside two replicas that train."""
     run.wait_step(1)
-    wait_until(lambda: {state: len(members) for state, members in states(run).items()} == STATES,
-               "two replicas and a spare", tell=lambda: str(states(run)))
-    return states(run)["spare"][0]
+    found = wait_until(lambda: next((now for now in [states(run)] if {
+        state: len(members) for state, members in now.items()} == STATES), None),
+        "two replicas and a spare", tell=lambda: str(states(run)))
+    return found["spare"][0]
 
 
 def takes_the_place(folder, draw):

@@ -43,6 +43,9 @@ class Site:
         """What runs on the host."""
         return carriers(REMOTE, self.mark(host))
 
+    def wait_nothing_runs(self):
+        wait_until(lambda: not self.there(1) and not self.there(2), "the end on all hosts")
+
     def copied(self, host):
         folder = os.path.join(self.ssh.home(host), ".cache", "adaptdl", "hosts")
         return [os.path.join(folder, name, "adaptdl") for name in
@@ -68,7 +71,7 @@ def trains(folder, draw):
             check(len(site.copied(host)) == 1, "the binary is not in the host's cache")
         run.expect_end(0)
         run.check_steps(last=200)
-        check(not site.there(1) and not site.there(2), "something runs on", site.there(1))
+        site.wait_nothing_runs()
         check("does not take part" not in run.said() and "trying again" not in run.said(),
               "takes the end for a failure", run.said())
         again = site.run(site.hosts(1, 2, 1), "--fresh", *NEVER)
@@ -78,7 +81,7 @@ def trains(folder, draw):
         again.signal(signal.SIGINT)  # Ctrl-C
         again.expect_end(130)
         check(again.end_event()["checkpoint"], "no checkpoint was written")
-        check(not site.there(1) and not site.there(2), "something runs on", site.there(1))
+        site.wait_nothing_runs()
 
 
 def copies(folder, draw):
@@ -110,11 +113,10 @@ def comes_again(folder, draw):
             kill(pid)
         run.wait_replicas(2, after=seen)
         run.says(f"{site.network.address(1)}: was killed, or the connection is lost; trying again")
-        seen = run.count()
         run.wait_replicas(3, after=seen)
         run.wait_steps_more(3)
         kill(run.process.pid)
-        wait_until(lambda: not site.there(1) and not site.there(2), "the end on all hosts")
+        site.wait_nothing_runs()
 
 
 def refused(folder, draw):
@@ -132,7 +134,7 @@ def refused(folder, draw):
         run = site.run(site.hosts(1, 1, 1), "--nnodes", "2:3", *NEVER)
         run.wait_replicas(2)
         site.serve(2)
-        run.wait_replicas(3, after=run.count())
+        run.wait_replicas(3)
         run.request(request="cancel")
         run.expect_end(143)
 

@@ -14,7 +14,7 @@ def stop_and_go_on(folder, draw):
     """SIGTERM and Ctrl-C: a checkpoint, exit codes 143 and 130, and the same command resumes. A
     finished run says so; --fresh trains from the beginning; changed settings are listed; the model
     is written."""
-    program, name = folder.program("slow"), ["--set", "epochs=5"]
+    program, name = folder.program("slow"), ["--set", "epochs=20"]
     step = 0
     for number, code, replicas in ((signal.SIGTERM, 143, "2"), (signal.SIGINT, 130, "1"),
                                    (signal.SIGTERM, 143, "3")):
@@ -31,11 +31,11 @@ def stop_and_go_on(folder, draw):
         check(end["result"] == "stopped" and end["checkpoint"] and end["exit_code"] == code,
               "the end event is odd", end)
         step = run.last_step()
-        check(step < 200, "it ended by itself")
+        check(step < 800, "it ended by itself")
         folder.check_nothing_left()
     run = folder.run(program, *name)
-    run.expect_end(0)
-    run.check_steps(step + 1, 200)
+    run.expect_end(0, 200)
+    run.check_steps(step + 1, 800)
     model = os.path.join(folder.path, "slow.run", "model.pt")
     check(run.end_event()["model"] == model and os.path.getsize(model) > 1000, "no model")
     check(run.end_event()["checkpoint"] is True, "the last checkpoint is not told", run.end_event())
@@ -54,7 +54,7 @@ def model_later(folder, draw):
     """A model that cannot be written at first is written as soon as possible."""
     folder_of_run = os.path.join(folder.path, "slow.run")
     obstacle = os.path.join(folder_of_run, "model.pt.part")
-    run = folder.run(folder.program("slow"), "--set", "epochs=1")
+    run = folder.run(folder.program("slow"), "--set", "epochs=10")
     run.wait_step(3)
     os.mkdir(obstacle)
     wait_until(lambda: any("is kept in memory" in line for _, said in logs_below(folder.path)
@@ -72,10 +72,10 @@ def model_after_all(folder, draw):
     obstacle = os.path.join(folder_of_run, "model.pt.part")
     program = folder.program("slow")
     for end in (signal.SIGKILL, signal.SIGTERM):
-        run = folder.run(program, "--set", "epochs=1", "--fresh")
+        run = folder.run(program, "--set", "epochs=10", "--fresh")
         run.wait_step(3)
         os.mkdir(obstacle)
-        run.wait_event("checkpoint", step=40)
+        run.wait_event("checkpoint", step=400)
         run.signal(end)
         run.end()
         wait_until(lambda: not folder.left(), "the end of all replicas")
@@ -83,9 +83,9 @@ def model_after_all(folder, draw):
             check("the trained model cannot be saved" in run.end_event()["reason"],
                   "an odd reason", run.end_event())
         os.rmdir(obstacle)
-        run = folder.run(program, "--set", "epochs=1")
+        run = folder.run(program, "--set", "epochs=10")
         run.expect_end(0)
-        check(not run.of("step") and run.of("resume")[0]["step"] == 40, "it trained", run.events)
+        check(not run.of("step") and run.of("resume")[0]["step"] == 400, "it trained", run.events)
         check(run.end_event()["ended_by"] == "epochs", "another end", run.end_event())
         check(os.path.getsize(os.path.join(folder_of_run, "model.pt")) > 1000, "no model")
 
@@ -101,7 +101,7 @@ def stop_twice(folder, draw):
     time.sleep(0.5)  # the time itself is tested: a launcher that does not wait has ended by then
     check(run.process.poll() is None, "the first Ctrl-C did not wait")
     run.signal(signal.SIGINT)
-    run.expect_end(130, 5)
+    run.expect_end(130, 20)  # less than the time for it
     check(run.end_event()["checkpoint"] is False, "a checkpoint it cannot have made")
 
 
@@ -180,9 +180,9 @@ def kill_anything(folder, draw):
         saved = max(event["step"] for event in run.of("checkpoint"))
         step = run.last_step()
         times = {event["step"]: event["time_s"] for event in run.of("step")}
-        if saved in times:
-            age = times[step] - times[saved]
-            check(age < 0.5 + 3.0, f"the newest checkpoint is {age:.1f} s old")
+        # From the first step that is not in it, as trained last: a restart takes time, too.
+        age = times[step] - times.get(saved + 1, times[step])
+        check(age < 0.5 + 3.0, f"the newest checkpoint is {age:.1f} s old")
 
 
 def damaged_checkpoints(folder, draw):

@@ -7,10 +7,11 @@ import signal
 import socket
 import threading
 
-from support import Site, check, children_of, kill, main, worker_of
+from support import Site, check, children_of, kill, main, wait_until, worker_of
 
 STOPPED_S, RUNS_S = 0.4, 0.1
 EVEN_S = 40
+LONG = 240  # s; MOST_STEPS of a loaded machine
 NEVER = ("--set", "epochs=1000000")
 MOST_STEPS = 1000  # windows of some seconds, of steps that take 10 ms on an idle core
 
@@ -49,7 +50,7 @@ def named_while_slow(folder, draw):
     victim, pid = draw.choice(list(run.members().items()))
     begun = run.last_step()
     with slowed(pid):
-        told = run.wait_event("straggler")
+        told = run.wait_event("straggler", LONG)
         took = run.last_step() - begun
         check(told["state"] == "slow" and told["member"] == victim, f"not replica {victim}", told)
         check(told["factor"] > 1.5 and told["waited"] > 0.1, "odd evidence", told)
@@ -63,7 +64,7 @@ def named_while_slow(folder, draw):
         code, out, err = folder.command("ls")
         check(code == 0 and f"3, no. {victim} slow" in out, "ls does not show it", out, err)
         run.says(f"replica {victim} is slow: ")
-    over = run.wait_event("straggler", state="over")
+    over = run.wait_event("straggler", LONG, state="over")
     check(over["member"] == victim, "another one is over", over)
     run.says(f"replica {victim} is as fast as the others again")
     check(run.request(request="status")["stragglers"] == [], "its status")
@@ -80,7 +81,7 @@ def replaced(folder, draw):
     run = start(folder, 3, "--replace-stragglers")
     victim, pid = draw.choice(list(run.members().items()))
     with slowed(pid):
-        done = run.wait_event("straggler", state="replaced")
+        done = run.wait_event("straggler", LONG, state="replaced")
     check([e["state"] for e in run.of("straggler") if e["state"] != "changed"] ==
           ["slow", "replacing", "replaced"], "told otherwise", run.of("straggler"))
     check(done["member"] == victim and done["by"] == run.of("generation")[-1]["members"][-1],
@@ -92,7 +93,7 @@ def replaced(folder, draw):
           run.of("generation"))
     check(run.of("failure") == [], "a failure", run.of("failure"))
     with slowed(run.members()[done["by"]]):
-        kept = run.wait_event("straggler", state="kept")
+        kept = run.wait_event("straggler", LONG, state="kept")
     check(kept["member"] == done["by"] and "no other slot is free" in kept["reason"],
           "an odd reason", kept)
     check(len(run.of("generation")) == 3, "replaced again", run.of("generation"))
@@ -110,12 +111,13 @@ def on_another_host(folder, draw):
         run.wait_replicas(4)
         run.request(request="scale", replicas=3)
         run.wait_size(3)
+        wait_until(lambda: len(children_of(other.process.pid)) == 1, "the end of one")
         there = worker_of(other)
         run.wait_steps_more(20)
         victims = {member: pid for member, pid in run.members().items() if pid != there}
         victim, pid = draw.choice(list(victims.items()))
         with slowed(pid):
-            done = run.wait_event("straggler", state="replaced")
+            done = run.wait_event("straggler", LONG, state="replaced")
         check(done["member"] == victim and done["host"] == socket.gethostname(), "another", done)
         pids = children_of(other.process.pid)
         check(run.members()[done["by"]] in pids, "not on the other host", pids, run.members())

@@ -21,7 +21,7 @@ from world import World
 SPACE = "chaos"
 LIVING = 5  # jobs at once
 PAUSE_S = (1, 5)  # between two faults
-SETTLE_S = 240  # for remaining jobs after the last fault
+SETTLE_S = 400  # for remaining jobs after the last fault
 TRAP = "trap 'exit 143' TERM; "
 PROGRAMS = {  # name -> script, fields of the spec, final phase
     "trains": (TRAP + "n=0; while [ $n -lt 60 ]; do sleep 0.1; n=$((n+1)); done", {}, "Succeeded"),
@@ -162,7 +162,7 @@ class Chaos:
         for name, phase in self.expected.items():
             check(statuses[name]["phase"] == phase, f"{name} is to be {phase}", statuses[name])
         wait_until(lambda: all(
-            phase in ENDED for phase in self.world.pods_by_phase()), "no pod is left running", 60)
+            phase in ENDED for phase in self.world.pods_by_phase()), "no pod is left running", 120)
         jobs.stop()
         pods.stop()
         problems = broken_rules(jobs.events, pods.events)

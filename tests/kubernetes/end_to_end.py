@@ -28,7 +28,7 @@ SPACE = "team"
 VOLUMES = ("first", "second", "third")
 PATIENCE = 400
 # Of the archive: longer than the others need to come and grow, however slow this machine is.
-TIME = ("--set", "epochs=1000000", "--set", "max_time=100s")
+TIME = ("--set", "epochs=1000000", "--set", "max_time=160s")
 
 
 class Life:
@@ -152,6 +152,7 @@ def tells_the_truth(life, names):
         shown = {job["name"]: job for job in life.user.record("ls")["jobs"]}
         table = life.user.run("ls")
         texts = {name: life.user.run("describe", name) for name in names}
+        present = {name: pods(life, name) for name in names}
         if before == {name: life.status(name) for name in names}:
             break
         check(attempt < 19, "jobs do not stand still", before)
@@ -162,7 +163,7 @@ def tells_the_truth(life, names):
               "the phase", shown[name], row, texts[name], status)
         check(shown[name]["replicas"] == len(status["allocation"]), "its replicas", shown[name],
               status)
-        for pod in pods(life, name):
+        for pod in present[name]:
             check(pod in texts[name], f"pod {pod}", texts[name])
 
 
@@ -200,7 +201,9 @@ def lives(life):
     # All GPUs are in use.
     third = submits_command(life, "third", "1", "third")
     life.wait_replicas(third, 1)
-    given = [name for name in (python, other) if len(life.status(name)["allocation"]) == 1]
+    given = wait_until(lambda: [name for name in (python, other)
+                                if len(life.status(name).get("allocation", [])) == 1],
+                       "one gives a replica")
     check(len(given) == 1, "one gives a replica", life.status(python), life.status(other))
     life.wait_replicas(given[0], 1)
     check(not live or life.status(other)["group"] == 0, "a train.pt is not started again")
@@ -242,7 +245,8 @@ def trained(life, name):
     model = os.path.join(life.folder, "model.pt")
     life.user.run("cp", f"{name}:/share/model.pt", model)
     loaded = run_command(
-        [python_job.PYTHON, "-c", f"import torch; print(torch.load({model!r})['weight'].shape)"])
+        [python_job.PYTHON, "-c", f"import torch; print(torch.load({model!r})['weight'].shape)"],
+        timeout=PATIENCE)
     check(loaded.stdout == "torch.Size([1, 8])\n", "the model", loaded)
 
 
@@ -250,11 +254,12 @@ def uninstalls(life, names, before):
     """Deletes the jobs, then the operator: the cluster is as before."""
     life.user.run("delete", *names)
     wait_until(lambda: not life.api.get(
-        f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims")["items"], "claims go with their jobs")
+        f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims")["items"], "claims go with their jobs",
+        PATIENCE)
     life.api.request("DELETE", f"/api/v1/namespaces/{SPACE}")
     life.cluster.run("uninstall")
     take_volumes(life)
-    wait_until(lambda: life.cluster.all_objects() == before, "all is as it was", 60,
+    wait_until(lambda: life.cluster.all_objects() == before, "all is as it was", PATIENCE,
                tell=lambda: life.cluster.all_objects() ^ before)
 
 

@@ -203,7 +203,7 @@ class Storm:
                 # No kubelet ends them.
                 self.api.request("DELETE", self.pods + "?gracePeriodSeconds=0")
                 return not left and not self.api.get(self.pods + "?limit=1")["items"]
-            except OSError:  # an answer is late
+            except (OSError, TypeError, Failed, http.client.HTTPException):  # an answer is late
                 return False
         wait_until(gone, "the hostile jobs and their pods are gone", 300, 0.5)
 
@@ -214,8 +214,10 @@ class Storm:
                  "--namespace", HOSTILE]
         shown = json.loads(run_command([*words, "-o", "json"], 0).stdout)["jobs"]
         names = {job["name"] for job in shown}
-        # Jobs may be deleted meanwhile: by their owners' absence, or after their end.
-        check(set(self.alive()) <= names <= known, "ls shows all",
+        # Jobs may be deleted meanwhile: by their owners' absence, or after their end. One may come
+        # whose answer was late.
+        after = set(self.alive())
+        check(known & after <= names <= known | after, "ls shows all",
               *[shortened(sorted(names ^ known))])
         text = run_command(words, 0).stdout
         odd = {char for char in text if unicodedata.category(char) == "Cc" and char not in "\n\t"}

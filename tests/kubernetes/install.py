@@ -75,11 +75,18 @@ class Installed:
             groups.append((f"/apis/{version}", self.api.get(f"/apis/{version}")))
         objects = set()
         for path, group in groups:
+            if group is None:  # its last definition was just deleted
+                objects.add((path, "", "not served"))
+                continue
             for kind in group["resources"]:
                 if "/" in kind["name"] or "list" not in kind["verbs"] or \
                         kind["name"] in NOT_COMPARED:
                     continue
-                for item in self.api.get(f"{path}/{kind['name']}")["items"]:
+                listed = self.api.get(f"{path}/{kind['name']}")
+                if listed is None:  # its definition was just deleted
+                    objects.add((kind["name"], "", "not served"))
+                    continue
+                for item in listed["items"]:
                     metadata = item["metadata"]
                     if metadata.get("namespace") == "kube-node-lease":
                         continue
@@ -104,15 +111,15 @@ def unknown_kind(world):
 
 def not_pulled(world):
     """A missing image is reported, and the wait ends."""
-    _, said = world.run("install", "--image", f"{REGISTRY}/none:1", "--timeout", "12", code=124)
-    check(re.search(r"not ready within 12 s: pod \S+: (ErrImagePull|ImagePullBackOff)", said),
+    _, said = world.run("install", "--image", f"{REGISTRY}/none:1", "--timeout", "30", code=124)
+    check(re.search(r"not ready within 30 s: pod \S+: (ErrImagePull|ImagePullBackOff)", said),
           "why", said)
 
 
 def no_room(world):
     # The memory request of AdaptDL's chart is above the default limit.
     _, said = world.install("--set", "sched.resources.requests.cpu=1000", "--set",
-                            "sched.resources.requests.memory=1Gi", "--timeout", "10", code=124)
+                            "sched.resources.requests.memory=1Gi", "--timeout", "30", code=124)
     check("Unschedulable" in said and "Insufficient cpu" in said, "why", said)
 
 
@@ -120,14 +127,17 @@ def ready(world):
     """It is ready when install says so: two operators, one of them leader; then nothing differs."""
     _, said = world.install("--set", "sched.interval=5s", "--timeout", "90")
     check("installed in namespace adaptdl" in said, "it says so", said)
-    pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone",
-                      40)
+    pods = wait_until(lambda: len(world.pods()) == 2 and world.pods(), "those of before are gone")
     states = [[c["ready"] for c in pod["status"]["containerStatuses"]] for pod in pods]
     check(states == [[True], [True]], "two pods are ready", states)
-    lease = world.api.get("/apis/coordination.k8s.io/v1/namespaces/"
-                          f"{SPACE}/leases/adaptdl-operator")
-    holder = lease["spec"]["holderIdentity"].split("_")[0]
-    check(holder in [pod["metadata"]["name"] for pod in pods], "one of them leads", lease)
+
+    def holder():
+        lease = world.api.get("/apis/coordination.k8s.io/v1/namespaces/"
+                              f"{SPACE}/leases/adaptdl-operator")
+        return lease and lease["spec"]["holderIdentity"].split("_")[0]
+    # An operator is ready before it stands for election.
+    wait_until(lambda: holder() in [pod["metadata"]["name"] for pod in pods], "one of them leads",
+               tell=holder)
     _, said = world.run("upgrade")
     check("nothing to change" in said, "the same again changes nothing", said)
     world.run("install", "--image", world.image, "--namespace", "other", code=1)
@@ -230,7 +240,7 @@ def in_namespaces(world):
     world.api.create("/api/v1/namespaces", {"metadata": {"name": "others"}})
     try:
         world.run("upgrade", "--set", "job.namespaces=[default]", "--timeout", "90")
-        wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
+        wait_until(lambda: len(world.pods()) == 2, "those of before are gone")
         elsewhere = f"{GROUP}/namespaces/others/adaptdljobs"
         job = {"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob",
                "metadata": {"name": "elsewhere"}, "spec": job_spec("sleep 1")}
@@ -296,7 +306,7 @@ def knows_callers(world):
         values = write(os.path.join(pki, "values.json"), json.dumps(
             {"webhook": {"clientCA": authority, "failurePolicy": "Fail"}}))
         world.run("upgrade", "--values", values, "--timeout", "90")
-        wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
+        wait_until(lambda: len(world.pods()) == 2, "those of before are gone")
 
     upgrade(read(os.path.join(pki, "ca.crt")))
     spec = job_spec("sleep 1")
@@ -335,20 +345,20 @@ def all_serve_certificate(world):
 def rotates(world):
     """Certificates and their CA are renewed in time; every call meanwhile is answered."""
     world.run("upgrade", "--set", "webhook.failurePolicy=Fail", "--set",
-              "webhook.certificateLifetime=9s", "--timeout", "90")
-    wait_until(lambda: len(world.pods()) == 2, "those of before are gone", 40)
+              "webhook.certificateLifetime=15s", "--timeout", "90")
+    wait_until(lambda: len(world.pods()) == 2, "those of before are gone")
     # The existing certificate is valid for long: deleting it forces a renewal.
     world.api.request("DELETE",
                       f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate")
     spec = job_spec("sleep 1")
     del spec["template"]["spec"]["containers"][0]["name"]
     wait_until(lambda: world.api.get(
-        f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate"), "another secret", 20)
-    wait_until(lambda: world.create_job("nameless", spec)[0] == 422, "it answers again", 20)
-    wait_until(lambda: all_serve_certificate(world), "both operators have it", 20)
+        f"/api/v1/namespaces/{SPACE}/secrets/adaptdl-webhook-certificate"), "another secret")
+    wait_until(lambda: world.create_job("nameless", spec)[0] == 422, "it answers again")
+    wait_until(lambda: all_serve_certificate(world), "both operators have it")
     pods = {pod["metadata"]["name"] for pod in world.pods()}
     certificates, authorities, most = set(), set(), 0
-    end = time.monotonic() + 45
+    end = time.monotonic() + 75
     while time.monotonic() < end:
         status, answer = world.create_job("nameless", spec)
         check(status == 422 and "containers[0].name" in answer["message"], "a call failed", answer)
@@ -369,6 +379,7 @@ def rotates(world):
 
 def upgraded(world):
     """An upgrade keeps earlier values; one more is changed, and shown."""
+    wait_until(lambda: len(world.pods()) == 2, "those of before are gone")
     _, said = world.run("upgrade", "--set", "sched.replicas=1", "--dry-run")
     check("spec.replicas: 2 -> 1" in said, "the change is shown", said)
     check(len(world.pods()) == 2, "nothing was done")
@@ -392,7 +403,7 @@ def another_policy(world):
         given = [pod["spec"]["containers"][0]["args"] for pod in world.pods()]
         return len(given) == 2 and all("pollux" in each and "fairness=-2" in each and "5s" in each
                                        for each in given)
-    wait_until(replaced, "operators with that policy", 60)
+    wait_until(replaced, "operators with that policy")
     said, _ = world.run("policy", "show", "-o", "json")
     check(json.loads(said)["options"]["fairness"] == -2, "it is kept", said)
     world.run("policy", "set", "greatest", code=2)
@@ -431,13 +442,13 @@ def keeps_images(world):
     world.run("upgrade", "--set", "docker-registry.persistence.enabled=false", "--timeout", "0")
     check(world.api.get(claims), "it stays")
     world.api.request("DELETE", claims)
-    wait_until(lambda: not world.api.get(claims), "it is deleted", 40)
+    wait_until(lambda: not world.api.get(claims), "it is deleted")
     world.run("uninstall")
 
 
 def nothing_is_left(world, before):
     # Waits until the cluster has finished its own cleanup.
-    wait_until(lambda: not world.all_objects() - before, "nothing is left", 30,
+    wait_until(lambda: not world.all_objects() - before, "nothing is left",
                tell=lambda: world.all_objects() ^ before)
     check(not before - world.all_objects(), "something of others went",
           before - world.all_objects())

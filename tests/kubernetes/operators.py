@@ -24,8 +24,9 @@ def ends(world):
     check(status["group"] == 0 and status["completionTimestamp"], "its status", status)
     pod, = world.pods(name)
     check(f"from {world.space}/good" in world.log(pod), "its log", world.log(pod))
-    reasons = [reason for reason, _ in world.events()]
-    check({"Scheduled", "Starting", "Succeeded"} <= set(reasons), "its events", reasons)
+    # The last one is written after the status.
+    wait_until(lambda: {"Scheduled", "Starting", "Succeeded"} <= {
+        reason for reason, _ in world.events()}, "its events", tell=world.events)
     conditions = {c["type"]: c["status"] for c in status["conditions"]}
     check(conditions["Complete"] == "True" and conditions["Failed"] == "False", "conditions",
           conditions)
@@ -34,10 +35,14 @@ def ends(world):
 def fails(world):
     """A failed job is retried, then reported with its exit code."""
     name = world.submit("bad", "sleep 1; exit 3", backoffLimit=1)
-    world.wait_status(name, lambda status: status.get("reason") == "Backoff", "it is tried again")
+    # It is in Backoff for a second only.
+    world.wait_status(name, lambda status: status.get("reason") == "Backoff" or
+                      status.get("group"), "it is tried again")
     status = world.wait_phase(name, "Failed")
     check(status["reason"] == "PodFailure" and "exit code 3" in status["message"], "why", status)
     check(status["group"] == 1 and status["completionTimestamp"], "two starts", status)
+    wait_until(lambda: any("attempt 2 of 2" in note for _, note in world.events()), "it was told",
+               tell=world.events)
 
 
 def cannot_start(world):
@@ -108,8 +113,12 @@ def rescaled(world):
     check(policy["spec"]["podSelector"] == wanted and
           policy["spec"]["ingress"] == [{"from": [{"podSelector": wanted}]}] and
           policy["metadata"]["ownerReferences"][0]["name"] == name, "its network policy", policy)
-    logs = sorted(world.log(pod).split(" at ")[0].strip() for pod in world.pods(name))
-    check(logs == ["start 1 0 of 2", "start 1 1 of 2"], "what its replicas see", logs)
+
+    def logs():
+        return sorted(str(world.log(pod)).split(" at ")[0].strip() for pod in world.pods(name))
+    # Their programs may not have printed yet.
+    wait_until(lambda: logs() == ["start 1 0 of 2", "start 1 1 of 2"], "what its replicas see",
+               tell=logs)
     code, text = world.supervisor(name, "GET", f"/discover/{world.space}/{name}/1?timeout=10")
     check(code == 200 and len(set(json.loads(text))) == 2, "their addresses", code, text)
     url = world.operators[-1].url("supervisor")
@@ -127,6 +136,9 @@ def suspended(world):
     """Its pods are stopped, exit with 143, and so show that the job is restartable."""
     name = world.submit("pauses", maxReplicas=1)
     world.wait_phase(name, "Running")
+    # Until it has set its trap, it takes no notice of SIGTERM.
+    pod, = world.pods(name)
+    wait_until(lambda: "start" in str(world.log(pod)), "it prints")
     world.api.request("PATCH", world.jobs(name), {"spec": {"suspend": True}},
                       "application/merge-patch+json")
     status = world.wait_status(name, lambda status: status.get("reason") == "Suspended", "it waits")
@@ -173,8 +185,7 @@ def drained(world):
         check(status == 200, "taints", answer)
     taint([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}])
     try:
-        status = world.wait_status(name, lambda status: status.get("phase") == "Pending", "it left",
-                                   30)
+        status = world.wait_phase(name, "Pending")
         check(status.get("failures", 0) == 0 and not world.pods(name), "no failure, no pods",
               status)
     finally:
@@ -217,7 +228,7 @@ def hostile(world):
     many = [world.submit(f"large-{i}", in_container=large) for i in range(25)]
     for round_ in range(2):
         good = world.submit(f"good-{round_}")
-        world.wait_phase(good, "Running", 30)
+        world.wait_phase(good, "Running")
         for name, why in [("deep", "nested too deeply"), *((name, "larger than") for name in many)]:
             status = world.wait_phase(name, "Failed")
             check(status["reason"] == "Invalid" and why in status["message"], name, status)
@@ -251,11 +262,11 @@ def crowd(world):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         made = pool.map(noise, range(count))
         good = world.submit("meanwhile")
-        world.wait_phase(good, "Running", 30)
+        world.wait_phase(good, "Running", 60)
         list(made)
     for round_ in range(2):
         good = world.submit(f"good-{round_}")
-        world.wait_phase(good, "Running", 30)
+        world.wait_phase(good, "Running", 60)
         world.stop_operators()
         world.start_operator()
     listed = json.loads(run_command([world.adaptdl, "ls", "-a", "--kubeconfig", world.kubeconfig,
@@ -270,8 +281,8 @@ def handed_over(world):
     begun = time.monotonic()
     check(end(first.process) and first.process.returncode == 0, "it ends well", first.log)
     took = time.monotonic() - begun
-    check(took < 2, f"it took {took:.1f} s to go", first.log)
-    wait_until(second.leads, "the other leads", 4)
+    check(took < 5, f"it took {took:.1f} s to go", first.log)
+    wait_until(second.leads, "the other leads", 7)  # before the lease of the first would end
     world.operators.remove(first)
 
 
@@ -283,7 +294,7 @@ def apart(world):
     url = wait_until(lambda: supervisor.url("supervisor"), "it serves")
     controller = world.start_operator("--only", "controller", "--supervisor-url", url)
     for one in (allocator, controller):
-        wait_until(one.leads, "it leads in its part", 40)
+        wait_until(one.leads, "it leads in its part")
     world.operators.append(world.operators.pop(0))  # the supervisor, which is queried below
     name = world.submit("parts", maxReplicas=2)
     world.wait_status(name, lambda status: status.get("phase") == "Running", "it runs")
@@ -299,12 +310,13 @@ def apart(world):
     except urllib.error.HTTPError as error:
         check(error.code == 404, "no figures", error)
     world.stop_operators()
-    wait_until(world.start_operator().leads, "one with all parts leads", 40)
+    wait_until(world.start_operator().leads, "one with all parts leads")
 
 
 def killed_leader(world):
     """SIGKILL of the leader: the other takes over within 20 s, and nothing is duplicated."""
     second = world.start_operator()
+    wait_until(second.ready, "it has read the cluster")
     name = world.submit("stays")
     world.wait_phase(name, "Running")
     # Programs may talk to any operator.
@@ -315,12 +327,9 @@ def killed_leader(world):
                       "hints that the one took that does not lead")
     before = world.pods(name)
     world.operators[0].kill()
-    begun = time.monotonic()
     late = world.submit("late")
-    world.wait_phase(late, "Running", 40)
-    took = time.monotonic() - begun
-    check(took < 25, f"the other took {took:.1f} s to act")
-    check(second.leads(), "it leads")
+    wait_until(second.leads, "the other leads", 25)
+    world.wait_phase(late, "Running")
     check(world.pods(name) == before, "the running job was touched", before, world.pods(name))
     world.operators.pop(0)
 

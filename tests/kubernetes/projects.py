@@ -231,7 +231,8 @@ def tensorboards(world, user):
               owners)
         name = user.run("submit", "--image", IMAGE, "-n", "writes", "--tensorboard", "curves",
                         "--checkpoint-storage-class", "checkpoints", "--", "sh", "-c",
-                        "echo shown > $ADAPTDL_TENSORBOARD_LOGDIR/index.html; sleep 15").strip()
+                        "echo shown > $ADAPTDL_TENSORBOARD_LOGDIR/index.html; "
+                        "trap 'exit 143' TERM; while :; do sleep 0.1; done").strip()
         user.run("wait", name, "--for", "running", "--timeout", "60")
         check(name in tensorboard("delete", "curves", code=1), "it is in use")
         user.run("cancel", name)
@@ -240,8 +241,11 @@ def tensorboards(world, user):
         check(told.startswith("Proxying to TensorBoard instance curves at http://127.0.0.1:"), told)
         with urllib.request.urlopen(told.split()[-1], timeout=20) as answer:
             check(answer.read() == b"shown\n", "what it shows")
-        instance, = json.loads(tensorboard("list", "-o", "json"))["instances"]
-        check(instance["ready"] and instance["size"] == "1Gi" and instance["node_port"], instance)
+        # Its Deployment's status may come later than its pod's.
+        instance, = wait_until(
+            lambda: [one for one in json.loads(tensorboard("list", "-o", "json"))["instances"]
+                     if one["ready"]], "it is ready")
+        check(instance["size"] == "1Gi" and instance["node_port"], instance)
         rows = [row.split() for row in tensorboard("list").splitlines()]
         check(rows == [["NAME", "NODEPORT", "SIZE", "READY"],
                        ["curves", str(instance["node_port"]), "1Gi", "1/1"]], "the table", rows)

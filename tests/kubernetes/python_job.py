@@ -87,7 +87,7 @@ def facts():
     """Facts about the Python of the tests; None if it cannot import AdaptDL."""
     if not PYTHON:
         return None
-    done = run_command([PYTHON, "-W", "ignore", "-c", FACTS])
+    done = run_command([PYTHON, "-W", "ignore", "-c", FACTS], timeout=400)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 

@@ -175,7 +175,7 @@ class World:
         wait_until(lambda: self.api.get(GROUP + "/adaptdljobs"), "the definition is served")
         self.api.create("/api/v1/namespaces", {"metadata": {"name": "adaptdl"}})
         operator = self.start_operator()
-        wait_until(operator.leads, "it leads", 40)
+        wait_until(operator.leads, "it leads")
 
     def new_namespace(self, name):
         self.space = name.replace("_", "-")

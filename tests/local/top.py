@@ -109,7 +109,11 @@ def figures(folder, random):
     """ls and top show progress, time left, goodput and batch."""
     with service(folder, "--slots", "1") as local:
         (name,) = train(local)
-        wait_until(lambda: local.runner_status(name).get("seconds_left"), "the time left")
+
+        def measured():
+            status = local.runner_status(name)
+            return all(status.get(figure) for figure in ("seconds_left", "goodput", "batch"))
+        wait_until(measured, "the figures")
         _, out, err = local.command("ls", "-o", "json")
         (job,) = json.loads(out)["jobs"]
         check(0 < job["progress"] < job["progress_total"], "progress", job)

@@ -55,22 +55,23 @@ def linked(folder, random):
     program = folder.file("linked")
     shutil.copy(os.path.join(folder.material, "..", "linked_program"), program)
     with service(folder, "--slots", "2") as local:
-        first = local.submit(program, kind="executable", settings=["epochs=30"], max_replicas=2)
+        # Its steps sleep: it would end first where the other one is slow to start.
+        first = local.submit(program, kind="executable", settings=["epochs=75"], max_replicas=2)
         makes_room(local, first)
-        check_finished(local, first, 30)
+        check_finished(local, first, 75)
         check(local.job(first)["starts"] == 1, "live rescales")
 
 
 def suspended(folder, random):
     with service(folder, "--slots", "1") as local:
-        name = submit(local, 12)
+        name = submit(local, 30)
         wait_until(lambda: local.runner_status(name).get("step", 0) > 20, "it trains")
         local.ask("suspend", name=name)
         local.wait_phase(name, "Suspended")
         step = local.record(name)["step"]
         local.ask("resume", name=name)
         wait_until(lambda: local.runner_status(name).get("step", 0) > step, "it goes on")
-        check_finished(local, name, 12)
+        check_finished(local, name, 30)
         check(local.record(name).get("state") == "finished", "the record")
 
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // A port of 127.0.0.1 where connections are refused for as long as the object lives: it is bound,
-// so that nothing else comes to listen there.
+// so that nothing comes to listen there but what a test has told the port (listen_tcp()).
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,6 +16,9 @@ namespace adaptdl::testing {
 class ClosedPort {
  public:
   ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    // Two such sockets may be bound to a port while one of them listens.
+    const int on = 1;
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

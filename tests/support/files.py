@@ -16,8 +16,10 @@ def read_json(path):
 
 
 def json_lines(path):
-    """The records of a file with one JSON record per line."""
-    return [json.loads(line) for line in read(path).splitlines()]
+    """The records of a file with one JSON record per line, but for a last one that is not whole:
+    it may be being written."""
+    return [json.loads(line) for line in read(path).splitlines(keepends=True)
+            if line.endswith("\n")]
 
 
 def write(path, text=""):

@@ -78,7 +78,7 @@ class Folder:
         """Running processes that this folder's runs started, including launchers."""
         return carriers(MARK, self.path)
 
-    def check_nothing_left(self, seconds=5.0):
+    def check_nothing_left(self, seconds=20.0):
         def names():
             found = []
             for pid in self.left():

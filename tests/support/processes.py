@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shlex
 import signal
 import socket
@@ -135,12 +136,20 @@ def carriers(mark, value):
 
 
 def free_ports(count):
-    """Unused ports; all are held until all are known, so they differ."""
+    """Unused ports, none of which the system gives to somebody who asks for any. All are held until
+    all are known, so they differ."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        first = int(file.read().split()[0])
+    ports = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for port in random.SystemRandom().sample(range(first // 2, first), min(first // 2, 1000)):
+            if len(ports) == count:
+                break
+            one = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                one.bind(("127.0.0.1", port))
+                ports.append(port)
+    return ports
 
 
 def free_port():

@@ -88,8 +88,8 @@ class Run:
 
     def wait_size(self, replicas):
         """Waits until the last generation has this number of replicas."""
-        self.wait_for(lambda events: [e for e in events if e["event"] == "generation"][-1]["to"] ==
-                      replicas, f"{replicas} replicas")
+        self.wait_for(lambda events: [e["to"] for e in events if e["event"] == "generation"][-1:] ==
+                      [replicas], f"{replicas} replicas")
 
     # ---- events
 

@@ -76,11 +76,14 @@ class SshSite:
         log = self.folder.file(f"sshd-{host}.log")
         libraries = ":".join(f"{SSHD}/{place}/{os.uname().machine}-linux-gnu"
                              for place in ("lib", "usr/lib"))
+        # An earlier server on this host may have said so, too.
+        before = read(log).count("Server listening") if os.path.exists(log) else 0
         with open(log, "ab") as out:
             server = self.folder.start(
                 [*self.network.on(host), "unshare", "--mount", "sh", "-c",
                  SETUP.format(home=home, sshd=SSHD,
                               hide=f"mount -t tmpfs none '{hide}'" if hide else "true")],
                 {"LD_LIBRARY_PATH": libraries}, stderr=out)
-        wait_until(lambda: "Server listening" in read(log), "sshd", tell=lambda: read(log))
+        wait_until(lambda: read(log).count("Server listening") > before, "sshd",
+                   tell=lambda: read(log))
         return server

@@ -1,4 +1,11 @@
-# exit 124
+# exit 0
 some_jobs
-(sleep 1.5; echo '{"name": "late-11111", "phase": "Pending"}' | jobs) &
-timeout 4 adaptdl ls --watch
+: > said
+adaptdl ls --watch >> said &
+for i in $(seq 300); do grep -q broken said && break; sleep 0.1; done
+echo '{"name": "late-11111", "phase": "Pending"}' | jobs
+for i in $(seq 300); do grep -q late said && break; sleep 0.1; done
+sleep 2  # what has not changed is not told again
+kill $!
+wait $! 2> /dev/null
+cat said

@@ -109,7 +109,7 @@ TEST_CASE("more descriptors for this process are not for its children") {
   raise_descriptor_limit();
   REQUIRE(getrlimit(RLIMIT_NOFILE, &raised) == 0);
   CHECK(raised.rlim_cur == std::min<rlim_t>(before.rlim_max, 65'536));
-  const CapturedRun run = run_and_capture({.argv = {"sh", "-c", "ulimit -n"}}, Seconds(5));
+  const CapturedRun run = run_and_capture({.argv = {"sh", "-c", "ulimit -n"}}, kLong);
   CHECK(run.output == "256\n");
   setrlimit(RLIMIT_NOFILE, &before);
 }

@@ -244,12 +244,12 @@ TEST_CASE("logs -f: what takes long to print is printed to its end") {
   for (const std::string& line : lines) logs.add("net-0-0", line);
   const auto reader = read_kubernetes_logs(
       *lab.cluster, lab.job["metadata"]["uid"], {.name = "net", .follow = true},
-      [] { return false; }, Seconds(0.2));
+      [] { return false; }, Seconds(1));
   std::vector<std::string> told;
   const std::string errors = said(lab, [&] {
     reader->next(
         [&](int64_t, const std::string& line) {
-          if (told.size() % 5000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
+          if (told.size() % 10'000 == 0) std::this_thread::sleep_for(Seconds(1.2));
           told.push_back(line);
         },
         true);
@@ -269,12 +269,12 @@ TEST_CASE("logs -f: of a pod that says nothing to the end, this is said") {
   const std::string errors = said(lab, [&] {
     const auto reader = read_kubernetes_logs(
         *lab.cluster, lab.job["metadata"]["uid"], {.name = "net", .follow = true},
-        [] { return false; }, Seconds(0.3));
+        [] { return false; }, Seconds(2));
     reader->next([&](int64_t replica, const std::string& line) { told[replica].push_back(line); },
                  true);
   });
   CHECK(told == Told{{0, {"line"}}});
-  CHECK(errors.starts_with("adaptdl: the log of replica 1 ends here: no output for 0"));
+  CHECK(errors.starts_with("adaptdl: the log of replica 1 ends here: no output for 2 s"));
 }
 
 }  // namespace adaptdl::client

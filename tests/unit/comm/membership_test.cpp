@@ -15,6 +15,7 @@
 #include "runtime/comm/cpu/endpoint.h"
 #include "runtime/comm/cpu/link.h"
 #include "tests/support/closed_port.h"
+#include "tests/support/soon.h"
 #include "tests/unit/comm/group.h"
 
 using namespace adaptdl;
@@ -23,9 +24,11 @@ using namespace adaptdl::comm::testing;
 
 namespace {
 
+using adaptdl::testing::soon;
+
 // Generous, for a loaded machine; the promise is 100 ms.
-#if defined(__SANITIZE_THREAD__)
-constexpr double kSoon = 3;  // every access to memory is a call there
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr double kSoon = 3;  // accesses to memory are calls there, or checked without optimisation
 #else
 constexpr double kSoon = 0.5;
 #endif
@@ -87,8 +90,8 @@ TEST_CASE("abort from another thread returns every waiting call, here and elsewh
       in_threads(size, [&](int rank) {
         std::vector<float> data(kind == 3 ? 10 : 1'000'000), all(data.size() * hosts.size());
         const auto c = listeners.connect(rank);
-        c->barrier();
         if (rank == size - 1) {  // never joins the collective
+          c->barrier();
           std::this_thread::sleep_for(std::chrono::milliseconds(30));
           std::thread other([&] {
             aborted_at = Monotonic::now().time_since_epoch().count();
@@ -100,6 +103,7 @@ TEST_CASE("abort from another thread returns every waiting call, here and elsewh
         }
         std::string reason;
         try {
+          c->barrier();  // who is slow may still be in here when the last one aborts
           // Nobody can get through three of them without the last rank.
           for (int i = 0; i < 3; ++i) {
             if (kind == 0) c->barrier();
@@ -246,13 +250,18 @@ TEST_CASE("generations follow each other on the same listeners, leaving nothing 
               std::string::npos);
         if (generation % 3 == 0) {
           std::thread other;
-          if (rank == 2) {
-            other = std::thread([&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(20));
-              c->abort("next");
-            });
-          }
-          CHECK_THROWS_AS(for (;;) c->barrier(), Aborted);
+          CHECK_THROWS_AS(
+              [&] {
+                c->barrier();  // all have connected
+                if (rank == 2) {
+                  other = std::thread([&] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                    c->abort("next");
+                  });
+                }
+                for (;;) c->barrier();
+              }(),
+              Aborted);
           if (other.joinable()) other.join();
         } else {
           const std::vector<int> expected{0, 1, 2, 3};
@@ -264,7 +273,8 @@ TEST_CASE("generations follow each other on the same listeners, leaving nothing 
     CHECK(mapped_segments() == 0);
   }
   CHECK(open_descriptors() == files);
-  CHECK(threads() == running);
+  // A thread that has been joined is in /proc for a moment longer.
+  CHECK(soon([&] { return threads() <= running; }));
 }
 
 TEST_CASE("the next generation connects beside the current one") {
@@ -381,11 +391,11 @@ TEST_CASE("connect gives up at the deadline, when aborted, and when a member is 
   // A member that dies or gives up ends the attempt of those that it had reached.
   in_threads(2, [&](int rank) {
     if (rank == 1) {
-      CHECK_THROWS_AS(listeners.connect(1, 7, 0.3), Error);
+      CHECK_THROWS_AS(listeners.connect(1, 7, 2), Error);
     } else {
       const TimePoint start = Monotonic::now();
       CHECK_THROWS_WITH_AS(listeners.connect(0, 7, 20), doctest::Contains("gave up"), Aborted);
-      CHECK(seconds_since(start) < 5);
+      CHECK(seconds_since(start) < 15);
     }
   });
   listeners.all[0].reset();

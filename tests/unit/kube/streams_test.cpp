@@ -77,13 +77,13 @@ TEST_CASE("a server is silent when it leaves a ping unanswered") {
   Client other(cluster.config());
   std::string got;
   const auto take = [&](std::string_view piece) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3000));
     got += piece;
   };
   CHECK(exec(other, kPod,
-             {.command = {"sh", "-c", "echo a; sleep 3; exit 3"},
+             {.command = {"sh", "-c", "echo a; sleep 6; exit 3"},
               .output = take,
-              .silence = Seconds(1.0)}) == 3);
+              .silence = Seconds(2.0)}) == 3);
   CHECK(got == "a\n");
 }
 

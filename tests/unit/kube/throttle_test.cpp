@@ -68,7 +68,7 @@ TEST_CASE("after a 429 no thread sends anything before the server's time") {
   Client client(api.config());
   client.get(kThrottledMap);
   std::atomic<bool> refuses = true;
-  std::string pause = "1";
+  std::string pause = "3";
   api.set_fault([&](const HttpServerRequest&) -> std::optional<HttpResponse> {
     if (!refuses.exchange(false)) return std::nullopt;
     return status_response(429, "TooManyRequests", "too many requests", {{"Retry-After", pause}});
@@ -77,14 +77,14 @@ TEST_CASE("after a 429 no thread sends anything before the server's time") {
   const TimePoint start = Monotonic::now();
   std::thread first([&] { client.get(kThrottledMap); });
   while (api.requests() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it hears the answer
   std::vector<std::thread> others;
   for (int i = 0; i < 3; ++i) others.emplace_back([&] { client.get(kThrottledMap); });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   CHECK(api.requests() == before + 1);
   for (std::thread& other : others) other.join();
   first.join();
-  CHECK(seconds_since(start) >= 1.0);
+  CHECK(seconds_since(start) >= 3.0);
   CHECK(api.requests() == before + 5);
 
   // Who cannot wait so long is told at once, without a request.

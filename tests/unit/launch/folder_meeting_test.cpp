@@ -6,6 +6,7 @@
 #include "core/base/files.h"
 #include "core/launch/hosts/agent_link.h"
 #include "core/net/tcp.h"
+#include "tests/support/closed_port.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;
@@ -28,14 +29,10 @@ TEST_CASE("folder meeting: hosts find the leading one of their own start, and sh
 TEST_CASE("folder meeting: a leading host that does not answer is told with its addresses") {
   const TemporaryDirectory folder("folder-meeting");
   const FolderMeeting meeting(folder.path(), "job 1");
-  uint16_t port = 0;
-  {
-    const Fd listener = listen_tcp(0);
-    port = port_of(listener.get());
-  }
-  meeting.lead({{"127.0.0.1", "lo"}}, port);
-  CHECK_THROWS_WITH_AS(meeting.find(),
-                       doctest::Contains(fmt::format("127.0.0.1 port {}: ", port).c_str()), Error);
+  const adaptdl::testing::ClosedPort closed;
+  meeting.lead({{"127.0.0.1", "lo"}}, closed.port);
+  const std::string where = fmt::format("127.0.0.1 port {}: ", closed.port);
+  CHECK_THROWS_WITH_AS(meeting.find(), doctest::Contains(where.c_str()), Error);
   write_file_atomic(join_path(folder.path(), "leader.json"), "{\"start\": 1}");
   CHECK_THROWS_AS(meeting.find(), Error);
 }

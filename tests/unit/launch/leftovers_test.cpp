@@ -20,6 +20,15 @@ Child sleeper(const std::string& variable) {
   return spawn(options);
 }
 
+// In the middle of exec a process shows no environment, though it may have its new name.
+void wait_for_exec(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  while (read_file(folder + "/comm", 100) != "sleep\n" ||
+         read_file(folder + "/environ", 1 << 20).find("MARK=ours") == std::string::npos) {
+    std::this_thread::yield();
+  }
+}
+
 }  // namespace
 
 TEST_CASE("leftovers: the record comes back, and damage is an empty one") {
@@ -65,8 +74,7 @@ TEST_CASE("leftovers: of a launcher that died while it started replicas, found b
   options.environment = environment_with({{"MARK", "ours"}, {"ADAPTDL_NUM_RESTARTS", "3"}});
   options.new_process_group = true;
   Child child = spawn(options);
-  const std::string comm = "/proc/" + std::to_string(child.pid()) + "/comm";
-  while (read_file(comm, 100) != "sleep\n") std::this_thread::yield();
+  wait_for_exec(child.pid());
   ReplicaRecord record{.generation = 2, .boot_id = boot_id()};
   CHECK(kill_leftovers(record, "MARK=ours", 0.2) == 0);
   record.generation = 3;
@@ -88,9 +96,7 @@ TEST_CASE("leftovers: what a dead leader has left is found by the mark") {
   leader.wait();
   const auto left = static_cast<pid_t>(std::stol(read_file(folder.file("pid"), 100)));
   REQUIRE(launch::testing::alive(left));
-  // In the middle of exec a process shows no environment.
-  const std::string comm = "/proc/" + std::to_string(left) + "/comm";
-  while (read_file(comm, 100) != "sleep\n") std::this_thread::yield();
+  wait_for_exec(left);
   CHECK(kill_leftovers(record, "MARK=others", 0.2) == 0);
   CHECK(kill_leftovers(record, "MARK=our", 0.2) == 0);
   REQUIRE(launch::testing::alive(left));

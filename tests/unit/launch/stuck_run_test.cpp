@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "core/base/clock.h"
+#include "tests/support/soon.h"
 #include "tests/unit/launch/test_run.h"
 
 namespace adaptdl::launch::testing {
@@ -62,15 +63,19 @@ TEST_CASE("stuck run: replicas that cannot be started stop nobody who trains") {
   run.options.replicas = {1, 2, 2};
   run.options.max_restarts = 1;
   const std::string path = own_worker(run);
-  pass_to_worker(run, {"steps=400"});
+  pass_to_worker(run, {"steps=100000"});
   run.start();
   run.wait_for_step(5);
   std::filesystem::remove(path);
   const auto members = run.members();
   REQUIRE(members.size() == 2);
   ::kill(members[1].second, SIGKILL);
-  REQUIRE_MESSAGE(run.wait(60) == 0, run.talk());
-  CHECK(steps_complete(run.events("step"), 1, 400));
+  CHECK(adaptdl::testing::soon([&] { return run.events("failure").size() == 3; }));
+  run.wait_for_step(run.events("step").back()["step"].get<int64_t>() + 50);
+  run.signal(SIGTERM);
+  REQUIRE_MESSAGE(run.wait() == 143, run.talk());
+  const auto steps = run.events("step");
+  CHECK(steps_complete(steps, 1, static_cast<int64_t>(steps.size())));
   const auto failures = run.events("failure");
   REQUIRE(failures.size() == 3);  // the death, and two that could not be started
   CHECK(failures[2]["reason"].get<std::string>().find(path) != std::string::npos);

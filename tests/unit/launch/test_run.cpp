@@ -134,10 +134,12 @@ nlohmann::json TestRun::wait_for(const std::function<bool(const nlohmann::json&)
                                  double seconds) const {
   const TimePoint deadline = in(seconds);
   for (;;) {
+    // Looked at before its events: it may write the one that is waited for, and end.
+    const bool over = Monotonic::now() >= deadline || !alive(pid_);
     for (const auto& event : events()) {
       if (likes(event)) return event;
     }
-    if (Monotonic::now() >= deadline || !alive(pid_)) {
+    if (over) {
       const auto all = events();
       FAIL("no such event; the last one was ", all.empty() ? "none" : all.back().dump(),
            "; it said:\n", talk());
@@ -152,9 +154,9 @@ void TestRun::wait_for_step(int64_t step, double seconds) const {
 }
 
 nlohmann::json TestRun::request(const nlohmann::json& request) const {
-  const TimePoint deadline = in(5);
+  const TimePoint deadline = in(30);
   while (!path_exists(options.control_socket) && Monotonic::now() < deadline) nap();
-  return request_at(options.control_socket, request, Seconds(5), "the run");
+  return request_at(options.control_socket, request, Seconds(30), "the run");
 }
 
 std::vector<std::pair<uint64_t, pid_t>> TestRun::members() const {

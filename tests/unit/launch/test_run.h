@@ -29,7 +29,7 @@ class TestRun {
 
   void start();
   // Exit code; fails the test if it takes longer.
-  int wait(double seconds = 20);
+  int wait(double seconds = 60);
   void signal(int number) const;
   pid_t pid() const { return pid_; }
 
@@ -38,8 +38,8 @@ class TestRun {
   std::string talk() const;
   // The first event that the function likes; fails the test if there is none in time.
   nlohmann::json wait_for(const std::function<bool(const nlohmann::json&)>& likes,
-                          double seconds = 20) const;
-  void wait_for_step(int64_t step, double seconds = 20) const;
+                          double seconds = 60) const;
+  void wait_for_step(int64_t step, double seconds = 60) const;
 
   nlohmann::json request(const nlohmann::json& request) const;
   // The processes of members that train, by member number.

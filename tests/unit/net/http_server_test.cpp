@@ -190,7 +190,8 @@ TEST_CASE("a held request ends when its client goes away") {
 }
 
 TEST_CASE("slow and idle clients are let go") {
-  HttpServer server({.idle_timeout = Seconds(0.1), .read_timeout = Seconds(0.1)}, echo);
+  // The slow one must not be taken for an idle one before it has said something.
+  HttpServer server({.idle_timeout = Seconds(2), .read_timeout = Seconds(0.1)}, echo);
   HttpPeer idle(server.port()), slow(server.port());
   slow.send("GET /");
   CHECK(idle.closes());
@@ -343,7 +344,7 @@ TEST_CASE("stop answers what it can and closes the rest") {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     reply.send(ok("done"));
   });
-  keeper->server.stop(Seconds(1));
+  keeper->server.stop(Seconds(4));
   late.join();
   const auto answer = held.receive();
   CHECK(answer->status == 408);

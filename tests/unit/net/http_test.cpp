@@ -91,7 +91,7 @@ TEST_CASE("what goes wrong is an Error that hides secrets") {
   CHECK_ERROR(client.send({.url = server.url("/short")}), "GET http://127.0.0.1:");
   const auto start = Monotonic::now();
   CHECK_ERROR(client.send({.url = server.url("/slow"), .timeout = Seconds(0.1)}), "timed out");
-  CHECK(seconds_since(start) < 5.0);
+  CHECK(seconds_since(start) < 20.0);  // 30 is usual
   CHECK_ERROR(client.send({.url = "file:///etc/passwd"}), "file");
   CHECK_ERROR(client.send({.url = server.url("/echo"), .headers = {{"A", "b\r\nC: d"}}}),
               "line break");
@@ -202,7 +202,7 @@ TEST_CASE("a request ends when it is cancelled, before and while it waits") {
 TEST_CASE("an Error says whether the server may have got the request") {
   const auto arrived = [](const std::string& url) {
     try {
-      HttpClient().send({.method = "POST", .url = url, .timeout = Seconds(0.2)});
+      HttpClient().send({.method = "POST", .url = url, .timeout = Seconds(2)});
     } catch (const HttpError& error) {
       return error.may_have_arrived();
     }
@@ -218,12 +218,13 @@ TEST_CASE("an Error says whether the server may have got the request") {
 TEST_CASE("a request to be sent only once takes no connection that was kept") {
   LoopbackServer server(answer);
   HttpClient client;
-  HttpRequest request{.method = "POST", .url = server.url("/echo"), .timeout = Seconds(0.2)};
+  HttpRequest request{.method = "POST", .url = server.url("/echo")};
   CHECK(client.send(request).ok());
   CHECK(client.send(request).ok());
   CHECK(server.connections() == 1);
   // The server talks to one client at a time: another connection is not answered.
   request.only_once = true;
+  request.timeout = Seconds(0.2);
   CHECK_ERROR(client.send(request), "timed out");
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("deadlines hold") {
   CHECK_FALSE(recv_exactly(a.get(), std::span(&byte, 1), in(0.05)));
   CHECK_FALSE(send_all(a.get(), std::string(8 << 20, 'x'), in(0.05)));
   CHECK(seconds_since(start) >= 0.09);
-  CHECK(seconds_since(start) < 5.0);
+  CHECK(seconds_since(start) < 20.0);
   set_nonblocking(a.get());
   CHECK_FALSE(recv_some(a.get(), std::span(&byte, 1)));
 }

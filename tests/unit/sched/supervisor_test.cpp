@@ -6,11 +6,14 @@
 #include <thread>
 
 #include "core/base/log.h"
+#include "tests/support/soon.h"
 #include "tests/unit/net/http_peer.h"
 #include "tests/unit/sched/fake_jobs.h"
 
 namespace adaptdl {
 namespace {
+
+using adaptdl::testing::soon;
 
 struct World {
   FakeJobs jobs;
@@ -107,7 +110,9 @@ TEST_CASE("who asks too early is held, and then told 408") {
   }
   CHECK(world.status("GET", "/discover/a/none/0?timeout=0") == 408);
   // Without a time it is 30 s: still there after this while.
+  const int looks = world.jobs.looks();
   HttpPeer peer = world.poll("/discover/a/b/1");
+  world.settle(looks + 1);
   CHECK_FALSE(peer.receive(true, Seconds(0.3)));
   world.supervisor.stop(Seconds(5));
   CHECK(peer.receive()->status == 408);
@@ -299,6 +304,7 @@ TEST_CASE("hints that come too fast are applied slowly, and the newest last") {
   world.put("a/b", 0, {"10.0.0.1"});
   world.put("a/c", 0, {"10.0.0.1"});
   HttpPeer peer(world.supervisor.port());
+  const TimePoint begun = Monotonic::now();
   constexpr int kSent = 1000;
   for (int i = 1; i <= kSent; ++i) {
     const std::string body = fmt::format(R"({{"maxProfiledReplicas": {}}})", i);
@@ -306,10 +312,12 @@ TEST_CASE("hints that come too fast are applied slowly, and the newest last") {
                           body.size(), body));
     REQUIRE(peer.receive()->status == 200);
   }
-  CHECK(world.hints("a/b", 5).size() <= 6);
+  // 5 at once, and one more every 10 s that this may have taken.
+  CHECK(static_cast<double>(world.hints("a/b", 5).size()) <= 6 + seconds_since(begun) / 10);
   CHECK(world.status("PUT", "/hints/a/c", kHints) == 200);  // another job is not concerned
   CHECK(world.hints("a/c", 1).size() == 1);
-  CHECK(world.hints("a/b", 6).back().max_profiled_replicas == kSent);  // some 10 s later
+  // Some 10 s later, with the next one.
+  CHECK(soon([&] { return world.hints("a/b", 6).back().max_profiled_replicas == kSent; }));
 }
 
 TEST_CASE("changes from many threads while programs come and go") {
@@ -373,7 +381,7 @@ TEST_CASE("1,000 held polls cost neither threads nor much memory") {
       REQUIRE(peers.back().connected());
     }
     world.settle(kPolls);
-    CHECK(threads_here() == threads);
+    CHECK(threads_here() <= threads);  // one that has just been joined may still be counted before
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CHECK((resident_bytes() - memory) / kPolls < 10'000);
 #endif

@@ -12,6 +12,7 @@
 #include "core/net/socket.h"
 #include "runtime/comm/cpu/link.h"
 #include "runtime/standalone/meeting.h"
+#include "tests/support/closed_port.h"
 
 using namespace adaptdl;
 using namespace adaptdl::standalone;
@@ -30,16 +31,11 @@ Place place(int rank, int replicas, int port) {
   return place;
 }
 
-int free_port() {
-  TcpAddress address{"127.0.0.1", 0, ""};
-  listen_tcp(address);
-  return address.port;
-}
-
 }  // namespace
 
 TEST_CASE("replicas meet in any order, beside strangers who say nothing or nonsense") {
-  const int port = free_port();
+  const adaptdl::testing::ClosedPort kept;
+  const int port = kept.port;
   std::vector<std::thread> threads;
   std::atomic<int> began{0};
   for (int rank = kReplicas; rank-- > 0;) {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/cpu/link.h"
+#include "tests/support/closed_port.h"
 
 using namespace adaptdl;
 using namespace adaptdl::standalone;
@@ -19,15 +20,14 @@ namespace {
 // Calls `body` for each of several replicas on a thread of its own.
 template <typename Body>
 void in_group(int replicas, const Body& body) {
-  TcpAddress address{"127.0.0.1", 0, ""};
-  listen_tcp(address);  // a port that is free
+  const adaptdl::testing::ClosedPort kept;
   std::vector<std::future<void>> threads;
   for (int rank = 0; rank < replicas; ++rank) {
     Place place;
     place.rank = rank;
     place.replicas = replicas;
     place.master_addr = "127.0.0.1";
-    place.master_port = address.port;
+    place.master_port = kept.port;
     place.patience_s = 20;
     threads.push_back(std::async(std::launch::async, [place, &body] {
       std::optional<Group> group(place);

@@ -23,7 +23,7 @@ namespace {
 
 using adaptdl::testing::soon;
 
-constexpr double kGone = 2;  // s after it was told to go; what its pod's end waits for
+constexpr double kGone = 5;  // s after it was told to go; what its pod's end waits for
 
 // An operator with a thread and a client of its own, as a process has them.
 class Running {
