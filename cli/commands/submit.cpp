@@ -31,7 +31,6 @@ void catch_interrupt() {
 struct Detached {};
 
 int wait_for_end(JobQuery& query, const std::string& name, const Arguments& arguments) {
-  catch_interrupt();
   std::function<void(bool ended)> logs = [](bool) {};
   if (arguments.flag("follow")) logs = job_log_printer(query, name);
   try {
@@ -74,6 +73,8 @@ int run_submit(const Arguments& arguments) {
     return print_spec(request->spec(), format);
   }
   const auto [name, message] = request->send();
+  const bool waits = arguments.flag("wait") || arguments.flag("follow");
+  if (waits) catch_interrupt();  // before anybody knows of the job
   if (format == "text") {
     print_line(name);
   } else {
@@ -83,9 +84,7 @@ int run_submit(const Arguments& arguments) {
     talk(fmt::format("adaptdl: {} waits until it can run: {}; `adaptdl cancel {}` ends it", name,
                      message, name));
   }
-  if (arguments.flag("wait") || arguments.flag("follow")) {
-    return wait_for_end(*cluster.query, name, arguments);
-  }
+  if (waits) return wait_for_end(*cluster.query, name, arguments);
   if (!arguments.quiet() && isatty(STDERR_FILENO) != 0) {
     talk(fmt::format("`adaptdl logs -f {}` follows it.", name));
   }
