@@ -182,17 +182,15 @@ std::optional<launch::LauncherAddress> successor_of(const HostOfRun& host) {
 }
 
 // Those that this host, the named one, was with may go on without it, or be about to.
-std::optional<launch::LauncherAddress> leader_of_known(const launch::Roster& known,
-                                                       const launch::RunOptions& options,
-                                                       const launch::HostsOptions& hosts,
-                                                       const launch::Talk& talk) {
+launch::Search leader_of_known(const launch::Roster& known, const launch::RunOptions& options,
+                               const launch::HostsOptions& hosts, const launch::Talk& talk) {
   return launch::leader_among(launch::others_of(known),
                               launch::agent_key(hosts.secret, options.name),
                               launch::patience_with(known, hosts.silence + kElection), talk);
 }
 
 // The host of the endpoint may come again.
-void find_successor(const Arguments& arguments, const launch::RunOptions& options, HostOfRun& host,
+void find_successor(const Arguments& arguments, launch::RunOptions& options, HostOfRun& host,
                     launch::HostsOptions& hosts, const launch::Talk& talk) {
   const std::string& checkpoint_dir = options.checkpoint_dir;
   if (!path_exists(checkpoint_dir)) return;
@@ -208,16 +206,19 @@ void find_successor(const Arguments& arguments, const launch::RunOptions& option
     host.named = true;
     return;
   }
-  if (const auto known = launch::RosterFile(checkpoint_dir).read();
-      known && !launch::others_of(*known).empty()) {
+  const launch::RosterFile file(checkpoint_dir);
+  if (const auto known = file.read(); known && !launch::others_of(*known).empty()) {
     // Meanwhile they must not take this host for one that is about to lead.
     hosts.listener.reset();
-    if (const auto at = leader_of_known(*known, options, hosts, talk)) {
-      join(*at);
+    const launch::Search search = leader_of_known(*known, options, hosts, talk);
+    if (search.leader) {
+      join(*search.leader);
       host.named = known->shared;
-      if (!known->shared) host.meeting_point = *at;
+      if (!known->shared) host.meeting_point = *search.leader;
       return;
     }
+    options.comes_again = launch::may_have_gone_on(*known, search.gone);
+    if (!known->shared && options.comes_again->hosts.empty()) file.forget();
     host.leads = leads(arguments, host.meeting_point, hosts, talk);
   }
   if (!launch::is_locked(checkpoint_dir)) host.successor->forget();  // of an earlier run
@@ -336,6 +337,7 @@ std::optional<HostOfRun> host_of(const Arguments& arguments, launch::RunOptions&
   }
   HostOfRun host;
   launch::HostsOptions hosts;
+  options.comes_again.reset();
   hosts.slots = options.replicas.max;
   hosts.least = nodes.min;
   hosts.most = *nodes.max;
@@ -513,7 +515,6 @@ int run_host(const HostOfRun& host, const launch::RunOptions& options,
     make_durable_directories(options.output_dir);  // perhaps not shared
   }
   const int code = launch::run_agent(agent, talk);
-  if (code < 128) known.forget();  // else this host was perhaps told to leave the others
   talk(fmt::format("this host's part of run {} has ended, with exit code {}", options.name, code));
   return code;
 }

@@ -13,7 +13,7 @@ from support import Site, check, children_of, kill, main, wait_until, worker_of,
 
 NEVER = ("--set", "epochs=1000000")
 OFTEN = ("--host-timeout", "1", "--set", "checkpoint_interval_s=1")
-SOON = 5  # seconds, on a loaded machine
+SOON = 12  # seconds, on a loaded machine
 
 
 def lose(run):
@@ -21,7 +21,7 @@ def lose(run):
     kill(run.process.pid)
     lost_at = time.monotonic()
     run.process.wait()
-    run.reader.join(1)  # what it has told last
+    run.reader.join(5)  # what it has told last
     return run.last_step(), lost_at
 
 
@@ -66,9 +66,10 @@ def folder_decides(folder, draw):
         runs[1].says("this host leads the run now; 2 of 3 hosts go on")
         runs[2].says("follows the launcher at")
         # Only the process that leads: its host's replica goes on, too.
-        step, lost_at = runs[1].last_step(), time.monotonic()
+        lost_at = time.monotonic()
         kill(runs[1].wait_event("start")["pid"])
-        goes_on(runs[2], 2, step, lost_at)
+        runs[2].wait_event("generation", to=2, cause="death")
+        goes_on(runs[2], 2, runs[1].last_step(), lost_at)  # by now its last step has been read
         seen = runs[2].count()
         kill(runs[1].process.pid)
         runs[2].wait_replicas(1, after=seen)
@@ -198,7 +199,7 @@ def led_alone(folder, draw):
     with Site(folder, 3) as site:
         runs = three_train(site, *OFTEN)
         kept = parted_train(site, runs, [0], [1, 2])
-        wait_until(lambda: any(run.of("resume") for run in runs[1:]), "a host that leads", 30)
+        wait_until(lambda: any(run.of("resume") for run in runs[1:]), "a host that leads")
         goes_on_from(next(run for run in runs[1:] if run.of("resume")), kept, 2)
         told_to_go(runs[1:])
 
@@ -229,6 +230,8 @@ def partition(folder, draw):
     when it reaches them again."""
     with Site(folder, 3, apart=True) as site:
         runs = three_train(site, "--host-timeout", "1")
+        site.request(0, request="scale", replicas=3)  # it says nothing of hosts lost later
+        runs[0].wait_steps_more(5)
         cut_at = time.monotonic()
         site.network.fail_between([0], [1, 2], cut=True)
         runs[0].says("lost so many hosts at once that they may go on without this one")
@@ -242,6 +245,73 @@ def partition(folder, draw):
         runs[1].wait_replicas(3, after=seen)
         runs[1].wait_steps_more(3)
         check(runs[0].last_step() == last, "the one that was cut off trains for itself")
+        told_to_go(runs)
+
+
+def comes_again_parted(folder, draw):
+    """The host of the endpoint dies while it is cut off from the others, which go on. It comes
+    again, still cut off, and waits until it reaches them. Where nothing is left of them, it trains;
+    and where they cannot be reached, as soon as somebody says that they are down."""
+    words = (*NEVER, "--host-timeout", "1")
+    with Site(folder, 3, apart=True) as site:
+        runs = three_train(site, "--host-timeout", "1")
+        site.network.fail_between([0], [1, 2], cut=True)
+        goes_on(runs[1], 2, *lose(runs[0]))
+        runs[0] = site.run(0, "1:3", *words)
+        runs[0].says("10.77.0.2, 10.77.0.3 cannot be reached, and may have gone on without this")
+        runs[1].wait_steps_more(20)
+        check(not runs[0].of("generation"), "both sides train")
+        seen = runs[1].count()
+        site.network.heal()
+        runs[0].says("leads this run now, so this host joins it")
+        runs[1].wait_replicas(3, after=seen)
+        runs[1].wait_steps_more(3)
+        for run in runs:
+            kill(run.process.pid)
+        runs[0] = site.run(0, "1:3", *words)
+        runs[0].wait_replicas(1)
+        runs[0].wait_steps_more(3)
+        runs[1] = site.run(1, "1:3", *words)
+        runs[2] = site.run(2, "1:3", *words)
+        runs[0].wait_replicas(3)
+        runs[0].wait_steps_more(3)
+        kill(runs[0].process.pid)
+        site.network.fail_between([0], [1, 2], cut=True)
+        runs[0] = site.run(0, "1:3", *words)
+        runs[0].says("cannot be reached, and may have gone on without this host")
+        check(not runs[0].of("generation"), "it does not wait")
+        site.request(0, request="scale", replicas=1)
+        runs[0].wait_replicas(1)
+        runs[0].wait_steps_more(3)
+        told_to_go(runs)
+
+
+def changes_sides(folder, draw):
+    """The launcher was cut off and waits, while the others go on. One of these is cut off from the
+    other one and comes again where only the waiting launcher is: never do both train."""
+    words = ("--host-timeout", "1")
+    with Site(folder, 3, apart=True) as site:
+        runs = three_train(site, *words)
+        site.network.fail_between([0], [1, 2], cut=True)
+        runs[0].says("lost so many hosts at once that they may go on without this one")
+        last = runs[0].last_step()
+        runs[1].wait_event("generation", to=2, cause="death")
+        runs[1].wait_steps_more(5)
+        seen = runs[1].count()
+        site.network.fail_between([1], [2], cut=True)
+        kill(runs[2].process.pid)
+        runs[1].wait_replicas(1, after=seen)
+        site.network.fail_between([0], [2])
+        runs[2] = site.run(2, "1:3", *NEVER, *words)
+        runs[0].says("another host has led the run since")
+        runs[0].says("10.77.0.2 cannot be reached, and may have gone on without this host")
+        runs[1].wait_steps_more(20)
+        check(runs[0].last_step() == last, "both sides train")
+        seen = runs[1].count()
+        site.network.heal()
+        runs[0].says("leads this run now, so this host joins it")
+        runs[1].wait_replicas(3, after=seen)
+        runs[1].wait_steps_more(3)
         told_to_go(runs)
 
 
@@ -427,5 +497,5 @@ def comes_again_at_once(folder, draw):
 
 
 main(folder_decides, majority_decides, all_told, comes_again_at_once, leads_again, left_out,
-     led_alone, first_comes_again, partition, in_its_place, witness, witness_parted, long_ago,
-     nobody_leads, taken_for_a_moment)
+     led_alone, first_comes_again, partition, comes_again_parted, changes_sides, in_its_place,
+     witness, witness_parted, long_ago, nobody_leads, taken_for_a_moment)

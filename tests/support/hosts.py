@@ -11,6 +11,7 @@ import threading
 from .checks import wait_until
 from .networks import Network
 from .processes import children_of, free_port
+from .sockets import ask
 
 TOKEN = "token-of-the-job"
 LINK_KEY = "key-of-the-links"
@@ -126,6 +127,12 @@ class Site:
             self.folder.program(program), *(folders if self.apart else ()), "--nnodes", nodes,
             "--rdzv-endpoint", f"{self.network.address(0)}:{self.port}", *arguments,
             before=self.network.on(host), **self.environment(host), **environment)
+
+    def request(self, host, **request):
+        """Of the launcher there."""
+        folder = self.environment(host)["XDG_RUNTIME_DIR"] if self.apart else \
+            self.folder.file("runtime")
+        return ask(os.path.join(folder, "adaptdl", "runs", "slow.sock"), **request)
 
     def environment(self, host):
         own = {"XDG_CONFIG_HOME": self.folder.file(f"config-{host}")}

@@ -434,6 +434,7 @@ class Agent {
     const auto& type = message.at("type").get_ref<const std::string&>();
     if (type == "end") {
       exit_ = json_get<int>(message, "exit", type);
+      RosterFile(options_.run.checkpoint_dir).forget();  // nobody goes on
       return kill_all();
     }
     if (type == "roster") {

@@ -22,6 +22,8 @@ namespace adaptdl::launch {
 struct LauncherAddress {
   std::string host;
   uint16_t port = 0;
+
+  bool operator==(const LauncherAddress&) const = default;
 };
 
 // There is no launcher any more: the run has ended, with this exit code.

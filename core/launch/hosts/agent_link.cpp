@@ -66,7 +66,9 @@ Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline) {
     getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error == 0) return fd;
   }
-  fail_errno(error, fmt::format("{} port {}", host, port));
+  const std::string where = fmt::format("{} port {}", host, port);
+  if (error == ECONNREFUSED) throw ConnectionRefused(where + ": connection refused");
+  fail_errno(error, where);
 }
 
 void watch_peer(int socket, Seconds silence) {

@@ -55,6 +55,7 @@
 #include <string>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/net/tls.h"
 
@@ -119,7 +120,13 @@ TlsKey agent_key(const std::string& secret, const std::string& run);
 // The secret of a run's workers, which both sides compute without sending it. Hexadecimal.
 std::string run_secret(const std::string& secret, const std::string& run_id);
 
-// Connects to host (a name or an address); blocks. Throws Error, also at the deadline.
+// That host says that nothing listens there.
+struct ConnectionRefused : Error {
+  using Error::Error;
+};
+
+// Connects to host (a name or an address); blocks. Throws ConnectionRefused, and Error for any
+// other reason, also at the deadline.
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline);
 
 // Makes the connection fail soon after so long without an answer of the peer's host to what was

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/poll.h"
 #include "core/base/system.h"
@@ -23,6 +24,7 @@ constexpr std::chrono::seconds kJoinPatience{5};  // from the connection to the 
 constexpr std::chrono::seconds kAgentsPatience{2};
 constexpr int kMostStrangers = 64;          // connections without a proof, at once
 constexpr uint32_t kStrangersFrame = 4096;  // bytes
+constexpr size_t kLauncherBytes = 8;        // Roster::launcher
 constexpr size_t kMostText = 100;           // bytes of what an agent says that is shown
 
 nlohmann::json frame(const char* type, MemberId member) {
@@ -122,6 +124,7 @@ AgentServer::AgentServer(HostsOptions options, const std::string& run, Roster be
       rosters_told_(events_.kept) {
   roster_.number = before_.number;
   roster_.run_id = before_.run_id;
+  roster_.launcher = to_hex(random_bytes(kLauncherBytes));
 }
 
 AgentServer::~AgentServer() = default;
@@ -339,6 +342,7 @@ void AgentServer::on_keeps(const std::shared_ptr<Agent>& agent, const nlohmann::
 }
 
 void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
+  const bool lacks = leads_ && !may_train_soon();
   if (!std::exchange(agent.heard, true)) roster_changed_ = true;
   agent.shares = json_get<bool>(message, "shares", "knows");
   agent.holds = message.value("holds", int64_t{-1});
@@ -350,10 +354,14 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
     told_ = std::max(told_, passed_on_from_json(message.at("told"), "knows"));
     roster_.number = std::max(roster_.number, before_.number);
   }
-  if (!leads_ && message.contains("remembered")) {
+  if (message.contains("remembered")) {
     Roster theirs = roster_from_json(message["remembered"], "knows");
-    if (theirs.run_id == before_.run_id &&
-        theirs.announced.generation > remembered_.announced.generation) {
+    if (lacks && is_newer(theirs)) {
+      overtaken_ = true;
+      theirs.led_here = false;
+      if (options_.remember) options_.remember(theirs);
+    } else if (!leads_ && theirs.run_id == before_.run_id &&
+               theirs.announced.generation > remembered_.announced.generation) {
       roster_.number = std::max(roster_.number, theirs.number);
       remembered_ = std::move(theirs);
     }
@@ -389,7 +397,16 @@ void AgentServer::remember() const {
   if (!options_.remember || roster_.number == 0) return;
   Roster newest = quorum_.to_remember(roster_);
   newest.announced = roster_.announced;
+  newest.led_here = true;
   options_.remember(newest);
+}
+
+// Of another launcher, which has led since all lost hosts had the settled roster.
+bool AgentServer::is_newer(const Roster& theirs) const {
+  const Roster& last = quorum_.settled();
+  const std::string& ours = comes_again() ? last.launcher : roster_.launcher;
+  return !theirs.shared && theirs.run_id == last.run_id && theirs.launcher != ours &&
+         theirs.number > last.number;
 }
 
 void AgentServer::lead(Roster::Announced announced) {
@@ -505,7 +522,7 @@ Quorum::Hosts AgentServer::bound() const {
   Quorum::Hosts all;
   for (const auto& agent : agents_) {
     const bool knows = agent->knows == roster_.number && !roster_changed_;
-    const bool trains = !agent->witness() && !takes_over();
+    const bool trains = !agent->witness() && !takes_over() && !comes_again();
     if (agent->in_roster() && (knows || trains)) {
       all.push_back({agent->id, agent->address, agent->leads_at});
     }
@@ -522,11 +539,28 @@ bool AgentServer::all_share() const {
   return !only_witnesses && std::ranges::none_of(agents_, apart);
 }
 
+void AgentServer::give_up_lost() {
+  if (may_train_soon()) return;
+  quorum_.give_up_lost();
+  roster_changed_ = true;  // also for a process that comes again
+}
+
 bool AgentServer::led_elsewhere() {
-  const Quorum::Hosts lost = quorum_.lost(here());
-  if (lost.empty()) return false;
-  const Roster::Host& host = lost[asked_++ % lost.size()];
-  return ask_host({host.address, host.port}, key_) == Answer::leads;
+  const Quorum::Hosts all = lost();
+  if (all.empty()) return false;
+  const Roster::Host& host = all[asked_++ % all.size()];
+  const Answer answer = ask_host({host.address, host.port}, key_);
+  if (answer != Answer::none) {
+    none_since_.erase(host.id);
+  } else {
+    none_since_.try_emplace(host.id, Monotonic::now());
+  }
+  const auto is_gone = [&](const Roster::Host& each) {
+    const auto since = none_since_.find(each.id);
+    return since != none_since_.end() && Monotonic::now() - since->second >= kNotListening;
+  };
+  if (comes_again() && std::ranges::all_of(all, is_gone)) give_up_lost();
+  return answer == Answer::leads;
 }
 
 bool AgentServer::others_may_lead() const {

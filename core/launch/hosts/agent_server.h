@@ -63,16 +63,27 @@ class AgentServer {
   std::vector<Host> all_hosts() const;  // those, this one first
 
   // Whether those hosts may train: else those that were lost may do so without this launcher.
-  bool may_train() const { return !quorum_.guards() || quorum_.holds(bound()); }
+  bool may_train() const { return !overtaken_ && (!quorum_.guards() || quorum_.holds(bound())); }
   // They may as soon as all that are here have the newest roster.
-  bool may_train_soon() const { return !quorum_.guards() || quorum_.holds(here()); }
+  bool may_train_soon() const {
+    return !overtaken_ && (!quorum_.guards() || quorum_.holds(here()));
+  }
   // It has taken over, and not all hosts know it yet: those that do not may have another launcher.
   bool takes_over() const { return quorum_.succeeds(); }
-  // Whether one of the lost hosts leads the others now; asks one of them at each call. Takes a few
-  // seconds at most.
+  // This launcher is a new process in place of one that was with these hosts: they may have gone on
+  // (may_have_gone_on()). Call it before serve().
+  void come_again(const Roster& before) { quorum_.come_again(before); }
+  bool comes_again() const { return quorum_.comes_again(); }
+  // Whether one of the lost hosts leads the others now; asks one of them at each call, and gives
+  // them up where this launcher comes again and nothing of the run is left on any of them. Takes a
+  // few seconds at most.
   bool led_elsewhere();
-  // They may from now on, whatever the lost ones do.
-  void give_up_lost() { quorum_.give_up_lost(); }
+  Quorum::Hosts lost() const { return quorum_.lost(here()); }
+  // Another launcher has led lost hosts since, as one that is here has told. This one is to leave
+  // the run to it; its roster was kept.
+  bool overtaken() const { return overtaken_; }
+  // Else they may from now on, whatever the lost ones do.
+  void give_up_lost();
 
   // Whether a host that is to stay could lead in place of this one, by the folder that all share.
   bool others_may_lead() const;
@@ -123,6 +134,7 @@ class AgentServer {
   void on_knows(Agent& agent, const nlohmann::json& message);
   void tell_roster();
   void remember() const;
+  bool is_newer(const Roster& theirs) const;
   int own_host() const { return options_.slots > 0 ? 1 : 0; }
   int members() const;          // hosts() and witnesses
   bool all_share() const;       // the checkpoint folder; witnesses aside
@@ -145,7 +157,9 @@ class AgentServer {
   bool rosters_told_;  // hosts have one, by which they may go on without this launcher
   Quorum quorum_;
   PassedOn told_;
-  size_t asked_ = 0;  // calls of led_elsewhere()
+  size_t asked_ = 0;                             // calls of led_elsewhere()
+  std::map<std::string, TimePoint> none_since_;  // ids of hosts on which nothing of the run is
+  bool overtaken_ = false;
 };
 
 }  // namespace adaptdl::launch

@@ -23,17 +23,20 @@ nlohmann::json to_json(const Roster& roster) {
   }
   return {{"number", roster.number},
           {"run_id", roster.run_id},
+          {"launcher", roster.launcher},
           {"shared", roster.shared},
           {"size", roster.size},
           {"hosts", std::move(hosts)},
           {"generation", roster.announced.generation},
-          {"members", roster.announced.members}};
+          {"members", roster.announced.members},
+          {"led_here", roster.led_here}};
 }
 
 Roster roster_from_json(const nlohmann::json& json, const char* what) {
   Roster roster;
   roster.number = json_get<int64_t>(json, "number", what);
   roster.run_id = json_get<std::string>(json, "run_id", what);
+  roster.launcher = json_get_or<std::string>(json, "launcher", what, "");
   roster.shared = json_get<bool>(json, "shared", what);
   roster.size = json_get<int>(json, "size", what);
   for (const Json& host : json_get<std::vector<Json>>(json, "hosts", what)) {
@@ -44,6 +47,7 @@ Roster roster_from_json(const nlohmann::json& json, const char* what) {
   roster.announced.generation = json_find<uint64_t>(json, "generation", what).value_or(0);
   roster.announced.members =
       json_find<std::vector<MemberId>>(json, "members", what).value_or(std::vector<MemberId>());
+  roster.led_here = json_get_or<bool>(json, "led_here", what, false);
   if (roster.size < static_cast<int>(roster.hosts.size()) || roster.size > kMostHosts) {
     fail("{}: {} hosts of {}", what, roster.hosts.size(), roster.size);
   }

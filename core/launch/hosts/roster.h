@@ -21,6 +21,7 @@ struct Roster {
 
   int64_t number = 0;  // grows with each change; 0: none yet
   std::string run_id;
+  std::string launcher;  // that has told it; at random
   // All hosts share the launcher's checkpoint folder. Whoever then holds its lock goes on.
   bool shared = false;
   int size = 1;  // hosts, witnesses and, if replicas run on it, the launcher's own included
@@ -30,6 +31,9 @@ struct Roster {
     uint64_t generation = 0;  // 0: none
     std::vector<MemberId> members;
   } announced;
+  // Of a file (RosterFile): a launcher on the file's own host has written it, and is none of
+  // `hosts`, or all of them are on that one.
+  bool led_here = false;
 
   const Host* find(const std::string& id) const;  // null: not in it
   bool any_may_lead() const;

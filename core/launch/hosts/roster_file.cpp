@@ -22,15 +22,20 @@ constexpr std::chrono::milliseconds kToConnect{500}, kToAnswer{1000}, kAskAgain{
 }  // namespace
 
 Answer ask_host(const LauncherAddress& address, const TlsKey& key) {
-  std::optional<TimePoint> deadline;
+  Fd socket;
   try {
-    Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
-    Stream stream(std::move(socket), key, TlsSide::client);
-    deadline = Monotonic::now() + kToAnswer;
-    stream.shake_hands(*deadline);
+    socket = connect_tcp(address.host, address.port, Monotonic::now() + kToConnect);
+  } catch (const ConnectionRefused&) {
+    return Answer::none;
+  } catch (const Error&) {
+    return Answer::unreachable;
+  }
+  const TimePoint deadline = Monotonic::now() + kToAnswer;
+  try {
+    Stream(std::move(socket), key, TlsSide::client).shake_hands(deadline);
     return Answer::leads;
   } catch (const Error&) {
-    return deadline && Monotonic::now() >= *deadline ? Answer::silent : Answer::none;
+    return Monotonic::now() >= deadline ? Answer::silent : Answer::none;
   }
 }
 
@@ -79,36 +84,58 @@ std::vector<LauncherAddress> others_of(const Roster& roster) {
   return found;
 }
 
+Roster may_have_gone_on(Roster known, const std::vector<LauncherAddress>& gone) {
+  std::erase_if(known.hosts, [&](const Roster::Host& host) {
+    return host.port == 0 || is_this_machine(host.address) ||
+           std::ranges::count(gone, LauncherAddress{host.address, host.port}) != 0;
+  });
+  const bool enough = !known.led_here || known.size - 1 >= enough_without_launcher(known.size);
+  if (known.shared || !enough) known.hosts.clear();
+  return known;
+}
+
 LeaderPatience patience_with(const Roster& roster, Seconds election) {
   // Who goes on without this host has the folder's lock, or is about to, and is seen here.
   if (roster.shared) return {.for_silent = election};
-  const bool may_go_on = roster.size - 1 >= enough_without_launcher(roster.size);
-  return may_go_on ? LeaderPatience{election, election} : LeaderPatience{};
+  return may_have_gone_on(roster).hosts.empty() ? LeaderPatience{}
+                                                : LeaderPatience{election, election, kNotListening};
 }
 
-std::optional<LauncherAddress> leader_among(const std::vector<LauncherAddress>& hosts,
-                                            const TlsKey& key, LeaderPatience patience,
-                                            const Talk& talk) {
+Search leader_among(const std::vector<LauncherAddress>& hosts, const TlsKey& key,
+                    LeaderPatience patience, const Talk& talk) {
+  const Seconds most = std::max({patience.for_silent, patience.for_unreachable, patience.for_none});
   const TimePoint begun = Monotonic::now();
+  std::vector<std::optional<TimePoint>> none_since(hosts.size());
+  const auto gone = [&](size_t which) {
+    return none_since[which] && seconds_since(*none_since[which]) >= patience.for_none.count();
+  };
   for (bool told = false; !hosts.empty(); told = true) {
-    bool silent = false;
-    for (const LauncherAddress& host : hosts) {
-      const Answer answer = ask_host(host, key);
-      if (answer == Answer::leads) return host;
-      silent = silent || answer == Answer::silent;
+    Seconds wait{0};
+    for (size_t which = 0; which < hosts.size(); ++which) {
+      const Answer answer = ask_host(hosts[which], key);
+      if (answer == Answer::leads) return {hosts[which], {}};
+      if (answer != Answer::none) {
+        none_since[which].reset();
+      } else if (!none_since[which]) {
+        none_since[which] = Monotonic::now();
+      }
+      if (answer == Answer::silent) wait = std::max(wait, patience.for_silent);
+      if (answer == Answer::unreachable) wait = std::max(wait, patience.for_unreachable);
+      if (answer == Answer::none && !gone(which)) wait = most;
     }
-    const Seconds wait =
-        silent ? std::max(patience.for_silent, patience.for_all) : patience.for_all;
     if (seconds_since(begun) >= wait.count()) break;
     if (!told) {
-      talk(
-          fmt::format("looking for {:.0f} s whether the hosts that this one was with go on without "
-                      "it",
-                      wait.count()));
+      talk(fmt::format(
+          "looking for up to {:.0f} s whether the hosts that this one was with go on without it",
+          most.count()));
     }
     std::this_thread::sleep_for(kAskAgain);
   }
-  return std::nullopt;
+  Search search;
+  for (size_t which = 0; which < hosts.size(); ++which) {
+    if (gone(which)) search.gone.push_back(hosts[which]);
+  }
+  return search;
 }
 
 }  // namespace adaptdl::launch

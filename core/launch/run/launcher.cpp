@@ -272,10 +272,9 @@ void Launcher::host_slots_changed() {
 }
 
 bool Launcher::waits_for_hosts() {
-  if (hosts_.waits(reason_)) return true;
   const auto until = end_.ending() ? std::nullopt : hosts_.lacks(reason_);
   if (until) deadline_ = until;
-  return until.has_value();
+  return until || hosts_.waits(reason_);
 }
 
 void Launcher::begin_to_hand_over() {

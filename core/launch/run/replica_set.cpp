@@ -33,6 +33,7 @@ ReplicaSet::ReplicaSet(const RunOptions& options, RunReport& report, AgentServer
   before.run_id = starter_.run_id();
   agents_ = std::make_unique<AgentServer>(*options.hosts, options.name, std::move(before),
                                           std::move(hosts));
+  if (options.comes_again) agents_->come_again(*options.comes_again);
 }
 
 Replica* ReplicaSet::find(MemberId id) {

@@ -72,6 +72,9 @@ struct RunOptions {
   // With `hosts`: this launcher takes the place of one that is lost, whose hosts these are. Their
   // replicas go on.
   std::optional<Roster> succeeds;
+  // With `hosts`: those that an earlier launcher in this one's place was with, and that may have
+  // gone on (may_have_gone_on()). It trains once it has them again, or knows that they are gone.
+  std::optional<Roster> comes_again;
   bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
   Reach reach;               // how those of other hosts reach this host's
   bool echo_logs = false;    // also write the replicas' output to standard error

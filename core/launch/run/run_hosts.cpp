@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/launch/hosts/host_slots.h"
@@ -11,6 +12,12 @@ namespace {
 
 constexpr std::chrono::seconds kLookElsewhere{1};
 constexpr std::chrono::milliseconds kConfirmPause{100}, kConfirmPausePerHost{2};
+
+std::string addresses(const Quorum::Hosts& hosts) {
+  std::vector<std::string> all;
+  for (const Roster::Host& host : hosts) all.push_back(host.address);
+  return fmt::format("{}", fmt::join(all, ", "));
+}
 
 }  // namespace
 
@@ -50,23 +57,31 @@ bool RunHosts::waits(std::string& reason) {
 }
 
 std::optional<TimePoint> RunHosts::lacks(std::string& reason) {
-  if (!options_.hosts || replicas_.agents().may_train()) return std::nullopt;
-  if (replicas_.agents().may_train_soon()) return TimePoint::max();
-  if (replicas_.agents().takes_over()) {
-    replicas_.agents().leave_to_others();
+  if (!options_.hosts) return std::nullopt;
+  AgentServer& agents = replicas_.agents();
+  const auto leave = [&](const char* why) {
+    report_.talk(why);
+    agents.leave_to_others();
+    throw LedElsewhere(why);
+  };
+  if (agents.overtaken()) leave("another host has led the run since");
+  if (agents.may_train()) return std::nullopt;
+  if (agents.may_train_soon()) return TimePoint::max();
+  if (agents.takes_over()) {
+    agents.leave_to_others();
     fail("cannot lead the run: lost hosts before all knew of it");
   }
   const std::string why = fmt::format(
-      "lost so many hosts at once that they may go on without this one; waiting for them. Should "
-      "they be down, `adaptdl scale {} N` goes on without them",
+      "{}; waiting for them. Should they be down, `adaptdl scale {} N` goes on without them",
+      agents.comes_again()
+          ? fmt::format("{} cannot be reached, and may have gone on without this host",
+                        addresses(agents.lost()))
+          : "lost so many hosts at once that they may go on without this one",
       options_.name);
   if (reason != why) report_.talk(why);
   reason = why;
   if (Monotonic::now() >= look_elsewhere_at_) {
-    if (replicas_.agents().led_elsewhere()) {
-      replicas_.agents().leave_to_others();
-      throw LedElsewhere("another host leads the run now");
-    }
+    if (agents.led_elsewhere()) leave("another host leads the run now");
     look_elsewhere_at_ = Monotonic::now() + kLookElsewhere;
   }
   return look_elsewhere_at_;

@@ -57,6 +57,28 @@ TEST_CASE("a launcher that takes over needs those that had to follow it, until a
   CHECK_FALSE(quorum.succeeds());
 }
 
+TEST_CASE(
+    "a launcher that comes again needs all that may lead, or has to know that they are gone") {
+  Quorum quorum;
+  const Roster before = roster(4, {kA, kB});
+  quorum.come_again(before);
+  CHECK(quorum.comes_again());
+  CHECK_FALSE(quorum.holds({kA, kC}));
+  CHECK(quorum.lost({kA}).size() == 1);
+  const Roster::Host again{"new", kB.address, kB.port};
+  CHECK(quorum.holds({kA, again}));
+  CHECK(quorum.lost({kA, again}).empty());
+  quorum.settle(roster(1, {kA, again}), false);
+  CHECK_FALSE(quorum.comes_again());
+  CHECK(quorum.holds({kA}));
+  quorum.come_again(before);
+  quorum.give_up_lost();
+  CHECK_FALSE(quorum.comes_again());
+  CHECK(quorum.holds({}));
+  quorum.come_again(roster(4, {}));  // all are gone
+  CHECK_FALSE(quorum.guards());
+}
+
 TEST_CASE("hosts that left, or whose place another process has, do not go on") {
   Quorum quorum;
   quorum.settle(roster(1, {kA, kB}), false);

@@ -19,7 +19,7 @@ namespace roster_file_test {
 
 const TlsKey kKey = agent_key("a secret of this run", "run");
 
-std::optional<LauncherAddress> ask(uint16_t port, LeaderPatience patience, int* told = nullptr) {
+Search ask(uint16_t port, LeaderPatience patience, int* told = nullptr) {
   return leader_among({{"127.0.0.1", port}}, kKey, patience, [told](const std::string&) {
     if (told != nullptr) ++*told;
   });
@@ -48,14 +48,23 @@ TEST_CASE("roster file: the other hosts that may lead, for a host that comes aga
 
 TEST_CASE("roster file: a host waits for those that may go on without it") {
   const Seconds election{30};
-  Roster roster{.size = 3};
-  CHECK(patience_with(roster, election).for_all == election);
+  Roster roster{.size = 3,
+                .hosts = {{"1", "192.0.2.1", 1000}, {"2", "192.0.2.2", 0}, {"3", "127.0.0.1", 7}},
+                .led_here = true};
+  CHECK(patience_with(roster, election).for_unreachable == election);
+  REQUIRE(may_have_gone_on(roster).hosts.size() == 1);  // one never leads, and one is this host
+  CHECK(may_have_gone_on(roster).hosts[0].id == "1");
+  CHECK(may_have_gone_on(roster, {{"192.0.2.1", 1000}}).hosts.empty());
   roster.size = 2;  // the other one alone is no majority
-  CHECK(patience_with(roster, election).for_all == Seconds(0));
+  CHECK(patience_with(roster, election).for_unreachable == Seconds(0));
   CHECK(patience_with(roster, election).for_silent == Seconds(0));
-  roster.shared = true;  // but may lead if it gets the folder's lock
+  roster.led_here = false;  // but a launcher goes on with half of them
+  CHECK(patience_with(roster, election).for_unreachable == election);
+  CHECK(may_have_gone_on(roster).hosts.size() == 1);
+  roster.shared = true;  // whoever gets the folder's lock
   CHECK(patience_with(roster, election).for_silent == election);
-  CHECK(patience_with(roster, election).for_all == Seconds(0));
+  CHECK(patience_with(roster, election).for_unreachable == Seconds(0));
+  CHECK(may_have_gone_on(roster).hosts.empty());
 }
 
 TEST_CASE("roster file: who listens and has the key leads") {
@@ -66,7 +75,7 @@ TEST_CASE("roster file: who listens and has the key leads") {
                   kKey, TlsSide::server);
     stream.shake_hands(Monotonic::now() + std::chrono::seconds(60));
   });
-  const auto found = ask(port_of(listener.get()), {.for_all = Seconds(60)});
+  const auto found = ask(port_of(listener.get()), {.for_silent = Seconds(60)}).leader;
   leader.join();
   REQUIRE(found.has_value());
   CHECK(found->port == port_of(listener.get()));
@@ -75,14 +84,19 @@ TEST_CASE("roster file: who listens and has the key leads") {
 TEST_CASE("roster file: hosts that do not lead, or are gone, are waited for") {
   int told = 0;
   const adaptdl::testing::ClosedPort closed;
-  CHECK_FALSE(ask(closed.port, {}, &told).has_value());
+  const auto gone = [&](uint16_t port, LeaderPatience patience) {
+    const Search search = ask(port, patience, &told);
+    CHECK_FALSE(search.leader.has_value());
+    return search.gone.size() == 1;
+  };
+  CHECK(gone(closed.port, {}));
   const Fd silent = listen_tcp(0);
-  CHECK_FALSE(ask(port_of(silent.get()), {}, &told).has_value());
-  CHECK_FALSE(ask(closed.port, {.for_silent = Seconds(60)}, &told).has_value());
+  CHECK_FALSE(gone(port_of(silent.get()), {}));
+  CHECK(gone(closed.port, {.for_silent = Seconds(60)}));
   CHECK(told == 0);
-  CHECK_FALSE(ask(closed.port, {.for_all = Seconds(0.7)}, &told).has_value());
+  CHECK(gone(closed.port, {.for_unreachable = Seconds(60), .for_none = Seconds(0.7)}));
   CHECK(told == 1);
-  CHECK_FALSE(ask(port_of(silent.get()), {.for_silent = Seconds(1.2)}, &told).has_value());
+  CHECK_FALSE(gone(port_of(silent.get()), {.for_silent = Seconds(1.2)}));
   CHECK(told == 2);
 }
 
