@@ -71,8 +71,8 @@ def die_while_receiving(folder, draw):
     for step, member in ((0, 1), (0, 2)):  # new replicas
         run = folder.run(folder.program("slow"), *grow, "--name", f"newcomer-{member}",
                          ADAPTDL_FAULT=f"syncing:{step}:{member}")
-        failure = run.wait_event("failure")
-        run.wait_replicas(3, after=run.events.index(failure))
+        death = run.wait_event("generation", cause="death")
+        run.wait_replicas(3, after=run.events.index(death))
         run.wait_steps_more(20)
         check(run.of("generation")[-1]["to"] == 3, "not three at the end")
         # Only now: how long replicas take to start depends on the machine.
