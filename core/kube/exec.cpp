@@ -64,10 +64,11 @@ class Session {
   void hear() {
     // At most a burst: constant output must not delay input and `cancel_`.
     for (int i = 0; i < kBurst; ++i) {
+      const uint64_t heard = socket_->frames();
       const auto message = socket_->receive();
+      if (socket_->frames() != heard) asked_.reset();  // by an answer that poll() has not seen, too
       more_ = message.has_value();
       if (!more_) return;
-      asked_.reset();
       take(*message);
     }
   }

@@ -88,6 +88,7 @@ std::optional<WebSocketMessage> WebSocket::receive() {
       return WebSocketMessage{WebSocketMessage::Type::close, "", 1006};
     }
     if (code != CURLE_OK) handle_->throw_error(code);
+    ++frames_;  // or a part of one
     if ((frame->flags & CURLWS_PING) != 0) {
       queue(CURLWS_PONG, {piece.data(), size});
       continue;

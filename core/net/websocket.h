@@ -2,6 +2,7 @@
 
 // A WebSocket client (RFC 6455) over libcurl.
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -55,6 +56,8 @@ class WebSocket {
   // The next complete message; call until it returns nothing before waiting. After a close it
   // returns nothing. Throws HttpError if the connection breaks or a message is larger than 16 MiB.
   std::optional<WebSocketMessage> receive();
+  // That receive() has read: the answer to a ping is one, and no message.
+  uint64_t frames() const { return frames_; }
 
   // Queue binary messages and pings in order; what cannot be sent now waits for flush().
   void send(std::string_view data);
@@ -75,6 +78,7 @@ class WebSocket {
   std::unique_ptr<Handle> handle_;
   std::string protocol_, part_;
   std::deque<Frame> unsent_;
+  uint64_t frames_ = 0;
   bool ended_ = false;
 };
 

@@ -1,12 +1,15 @@
 #include <fcntl.h>
 #include <list>
+#include <poll.h>
 #include <stdexcept>
 #include <thread>
 
 #include "core/base/files.h"
+#include "core/base/poll.h"
 #include "core/kube/exec.h"
 #include "core/kube/logs.h"
 #include "core/kube/port_forward.h"
+#include "core/net/websocket.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/kube/fake_cluster.h"
 #include "tests/unit/kube/fake_streams.h"
@@ -85,6 +88,17 @@ TEST_CASE("a server is silent when it leaves a ping unanswered") {
               .output = take,
               .silence = Seconds(2.0)}) == 3);
   CHECK(got == "a\n");
+}
+
+TEST_CASE("the answer to a ping is no message, but is heard, also by who did not wait for it") {
+  FakeStreams server("v5.channel.k8s.io");
+  WebSocket socket(
+      {.url = server.config().server + "/api/v1/namespaces/default/pods/p/exec?command=hang",
+       .protocols = {"v5.channel.k8s.io"}});
+  socket.ping();
+  REQUIRE(wait_ready(socket.fd(), POLLIN, Monotonic::now() + std::chrono::seconds(60)));
+  CHECK_FALSE(socket.receive().has_value());
+  CHECK(socket.frames() == 1);
 }
 
 TEST_CASE("a command that writes for ever is ended all the same") {
