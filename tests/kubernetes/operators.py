@@ -228,7 +228,7 @@ def hostile(world):
     many = [world.submit(f"large-{i}", in_container=large) for i in range(25)]
     for round_ in range(2):
         good = world.submit(f"good-{round_}")
-        world.wait_phase(good, "Running")
+        world.wait_phase(good, "Running", 30)
         for name, why in [("deep", "nested too deeply"), *((name, "larger than") for name in many)]:
             status = world.wait_phase(name, "Failed")
             check(status["reason"] == "Invalid" and why in status["message"], name, status)
@@ -262,11 +262,11 @@ def crowd(world):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         made = pool.map(noise, range(count))
         good = world.submit("meanwhile")
-        world.wait_phase(good, "Running", 60)
+        world.wait_phase(good, "Running", 30)
         list(made)
     for round_ in range(2):
         good = world.submit(f"good-{round_}")
-        world.wait_phase(good, "Running", 60)
+        world.wait_phase(good, "Running", 30)
         world.stop_operators()
         world.start_operator()
     listed = json.loads(run_command([world.adaptdl, "ls", "-a", "--kubeconfig", world.kubeconfig,
