@@ -31,9 +31,7 @@ struct Roster {
     uint64_t generation = 0;  // 0: none
     std::vector<MemberId> members;
   } announced;
-  // Of a file (RosterFile): a launcher on the file's own host has written it, and is none of
-  // `hosts`, or all of them are on that one.
-  bool led_here = false;
+  bool led_here = false;  // of a file (RosterFile): its own host's launcher has written it
 
   const Host* find(const std::string& id) const;  // null: not in it
   bool any_may_lead() const;
