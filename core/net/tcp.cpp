@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "core/base/error.h"
@@ -37,8 +38,30 @@ struct InternetAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
+std::string congestion_control(int socket) {
+  char name[16] = {};  // TCP_CA_NAME_MAX
+  socklen_t length = sizeof name - 1;
+  getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &length);
+  return name;
+}
+
+bool set_congestion_control(int socket, std::string_view name) {
+  return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) == 0;
+}
+
+// BBR sends by each connection at the rate that it has measured there. Where each host exchanges
+// blocks with all others, these rates differ, every block waits for the slowest, and no other uses
+// what that one leaves free: an all_reduce of 100 MB over 8 hosts had 0.80 of links of 400 Mbit/s,
+// with CUBIC 0.95. Over long ways BBR is better, as it keeps its rate when packets are lost. Its
+// pacing cannot be ended once a socket is connected, so it begins without; accepted sockets have
+// what the listener has. A process may lack the right to use CUBIC, but never Reno.
 Fd new_socket(int family) {
-  return Fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket && congestion_control(socket.get()).starts_with("bbr") &&
+      !set_congestion_control(socket.get(), "cubic")) {
+    set_congestion_control(socket.get(), "reno");
+  }
+  return socket;
 }
 
 void set_option(int socket, int level, int name, int value) {
@@ -62,6 +85,17 @@ Fd try_listen(const TcpAddress& address) {
 }
 
 }  // namespace
+
+void suit_distance(int socket) {
+  constexpr uint32_t kFarUs = 5'000;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_rtt < kFarUs) {
+    return;
+  }
+  const Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  set_congestion_control(socket, congestion_control(other.get()));
+}
 
 Fd listen_tcp(TcpAddress& address, const PortRange& ports) {
   const bool all = address.host.empty();

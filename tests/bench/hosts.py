@@ -3,10 +3,12 @@
 which token buckets (tc tbf) limit in both directions. By hand, as root, with iproute2.
 
 Usage: hosts.py BENCH_ALLREDUCE [PYTHON] [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
-PYTHON can import torch; without it there is no gloo. --rate none: no limit. Prints one line of
-JSON for each size: ms: medians of all rounds, which take turns. bound: the time that 2 (n - 1) / n
-of the data need on a link, divided by the time taken. sent: bytes that left the host of rank 0,
-headers included, divided by that part of the data.
+                [--congestion reno]
+PYTHON can import torch; without it there is no gloo. --rate none: no limit. --congestion: TCP's,
+instead of the system's. Prints one line of JSON for each size: ms: medians of all rounds, which
+take turns. bound: the time that 2 (n - 1) / n of the data need on a link, divided by the time
+taken. sent: bytes that left the host of rank 0, headers included, divided by that part of the data. Of more than 30 hosts each knows the addresses
+of all others, for which net.ipv4.neigh.default.gc_thresh1 to 3 must be raised.
 """
 
 import argparse
@@ -42,16 +44,16 @@ for size, count in json.loads(os.environ["SIZES"]).items():
 class Hosts:
     """Namespaces whose links meet at a bridge in a namespace of its own."""
 
-    def __init__(self, count, rate):
+    def __init__(self, count, rate, congestion=None):
         self.names = [f"adaptdl-bench-{os.getpid()}-{i}" for i in range(count)]
         self.bridge = f"adaptdl-bench-{os.getpid()}-bridge"
         try:
-            self.make(rate)
+            self.make(rate, congestion)
         except BaseException:
             self.__exit__()
             raise
 
-    def make(self, rate):
+    def make(self, rate, congestion):
         for name in (self.bridge, *self.names):
             run_command(["ip", "netns", "add", name], 0)
         self.ip("-n", self.bridge, "link", "add", "bridge", "type", "bridge")
@@ -64,6 +66,9 @@ class Hosts:
             self.ip("-n", name, "address", "add", f"10.78.0.{i + 1}/24", "dev", "eth0")
             for device in ("lo", "eth0"):
                 self.ip("-n", name, "link", "set", device, "up")
+            if congestion:
+                run_command(["ip", "netns", "exec", name, "sysctl", "-q", "-w",
+                             f"net.ipv4.tcp_congestion_control={congestion}"], 0)
             if rate != "none":
                 for space, device in ((self.bridge, port), (name, "eth0")):
                     run_command(["tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf",
@@ -123,11 +128,12 @@ def main():
     parser.add_argument("python", nargs="?")
     parser.add_argument("--hosts", default="2,4,8")
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--congestion")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     for count in map(int, options.hosts.split(",")):
-        with Hosts(count, options.rate) as hosts:
+        with Hosts(count, options.rate, options.congestion) as hosts:
             ours, theirs = [], []
             for _ in range(options.rounds):
                 ours.append(hosts.ours(options.program, options.plain))

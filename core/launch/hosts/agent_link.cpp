@@ -13,6 +13,7 @@
 #include "core/base/poll.h"
 #include "core/formats/json.h"
 #include "core/net/socket.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::launch {
 
@@ -81,6 +82,7 @@ void watch_peer(int socket, Seconds silence) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count() * 1000));
   resend_often(socket);
+  suit_distance(socket);
 }
 
 Monotonic::duration beat_pause(Seconds silence) {

@@ -198,6 +198,7 @@ void tune_tcp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
   resend_often(fd);
+  suit_distance(fd);
 }
 
 std::string local_address(int socket) {

@@ -1,6 +1,8 @@
 #include "core/net/tcp.h"
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -129,4 +131,26 @@ TEST_CASE("dialling ends when nothing is left, and when it is cancelled") {
   CHECK(!cancelled.next(in(std::chrono::seconds(10)), cancel.get()));
   CHECK(!cancelled.exhausted());
   CHECK_THROWS_WITH_AS(Dialling({{"node1", 9, ""}}), doctest::Contains("not a numeric"), Error);
+}
+
+TEST_CASE("near connections do not use BBR, whatever the system's own congestion control is") {
+  const auto control = [](const Fd& socket) {
+    char name[16] = {};
+    socklen_t length = sizeof name - 1;
+    CHECK(::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0);
+    return std::string(name);
+  };
+  TcpAddress address{"127.0.0.1", 0, ""};
+  const Fd listener = listen_tcp(address);
+  Dialling dialling({address});
+  const auto found = dialling.next(in(std::chrono::seconds(5)));
+  REQUIRE(found);
+  const Fd accepted(::accept(listener.get(), nullptr, nullptr));
+  REQUIRE(accepted);
+  for (const Fd* end : {&found->socket, &accepted}) {
+    const std::string before = control(*end);
+    CHECK(!before.starts_with("bbr"));
+    suit_distance(end->get());
+    CHECK(control(*end) == before);
+  }
 }
