@@ -3,6 +3,7 @@
 // A host's part of a run whose launcher is on another host: finds the launcher, offers it this
 // host's slots, and starts, watches and ends the replicas that the launcher requests.
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,7 +24,7 @@ struct LauncherAddress {
   std::string host;
   uint16_t port = 0;
 
-  bool operator==(const LauncherAddress&) const = default;
+  auto operator<=>(const LauncherAddress&) const = default;
 };
 
 // There is no launcher any more: the run has ended, with this exit code.

@@ -11,7 +11,6 @@
 #include "core/base/poll.h"
 #include "core/base/system.h"
 #include "core/formats/json.h"
-#include "core/launch/hosts/roster_file.h"
 #include "core/launch/run/run_folder.h"
 #include "core/net/socket.h"
 #include "core/net/tcp.h"
@@ -548,17 +547,13 @@ void AgentServer::give_up_lost() {
 bool AgentServer::led_elsewhere() {
   const Quorum::Hosts all = lost();
   if (all.empty()) return false;
-  const Roster::Host& host = all[asked_++ % all.size()];
-  const Answer answer = ask_host({host.address, host.port}, key_);
-  if (answer != Answer::none) {
-    none_since_.erase(host.id);
-  } else {
-    none_since_.try_emplace(host.id, Monotonic::now());
-  }
-  const auto is_gone = [&](const Roster::Host& each) {
-    const auto since = none_since_.find(each.id);
-    return since != none_since_.end() && Monotonic::now() - since->second >= kNotListening;
+  const auto address = [](const Roster::Host& host) {
+    return LauncherAddress{host.address, host.port};
   };
+  const LauncherAddress host = address(all[asked_++ % all.size()]);
+  const Answer answer = ask_host(host, key_);
+  gone_.note(host, answer);
+  const auto is_gone = [&](const Roster::Host& each) { return gone_.gone(address(each)); };
   if (comes_again() && std::ranges::all_of(all, is_gone)) give_up_lost();
   return answer == Answer::leads;
 }

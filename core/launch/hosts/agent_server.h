@@ -5,7 +5,6 @@
 // agent forwards its messages into a channel of its own. Part of an event loop: never blocks.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <poll.h>
@@ -15,6 +14,7 @@
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/hosts/quorum.h"
 #include "core/launch/hosts/roster.h"
+#include "core/launch/hosts/roster_file.h"
 #include "core/launch/run/replica.h"
 
 namespace adaptdl::launch {
@@ -157,8 +157,8 @@ class AgentServer {
   bool rosters_told_;  // hosts have one, by which they may go on without this launcher
   Quorum quorum_;
   PassedOn told_;
-  size_t asked_ = 0;                             // calls of led_elsewhere()
-  std::map<std::string, TimePoint> none_since_;  // ids of hosts on which nothing of the run is
+  size_t asked_ = 0;  // calls of led_elsewhere()
+  GoneHosts gone_;
   bool overtaken_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -37,6 +38,19 @@ Answer ask_host(const LauncherAddress& address, const TlsKey& key) {
   } catch (const Error&) {
     return Monotonic::now() >= deadline ? Answer::silent : Answer::none;
   }
+}
+
+void GoneHosts::note(const LauncherAddress& host, Answer answer) {
+  if (answer == Answer::none) {
+    none_since_.try_emplace(host, Monotonic::now());
+  } else {
+    none_since_.erase(host);
+  }
+}
+
+bool GoneHosts::gone(const LauncherAddress& host) const {
+  const auto since = none_since_.find(host);
+  return since != none_since_.end() && seconds_since(since->second) >= patience_.count();
 }
 
 RosterFile::RosterFile(const std::string& checkpoint_dir)
@@ -105,23 +119,16 @@ Search leader_among(const std::vector<LauncherAddress>& hosts, const TlsKey& key
                     LeaderPatience patience, const Talk& talk) {
   const Seconds most = std::max({patience.for_silent, patience.for_unreachable, patience.for_none});
   const TimePoint begun = Monotonic::now();
-  std::vector<std::optional<TimePoint>> none_since(hosts.size());
-  const auto gone = [&](size_t which) {
-    return none_since[which] && seconds_since(*none_since[which]) >= patience.for_none.count();
-  };
+  GoneHosts gone(patience.for_none);
   for (bool told = false; !hosts.empty(); told = true) {
     Seconds wait{0};
-    for (size_t which = 0; which < hosts.size(); ++which) {
-      const Answer answer = ask_host(hosts[which], key);
-      if (answer == Answer::leads) return {hosts[which], {}};
-      if (answer != Answer::none) {
-        none_since[which].reset();
-      } else if (!none_since[which]) {
-        none_since[which] = Monotonic::now();
-      }
+    for (const LauncherAddress& host : hosts) {
+      const Answer answer = ask_host(host, key);
+      if (answer == Answer::leads) return {host, {}};
+      gone.note(host, answer);
       if (answer == Answer::silent) wait = std::max(wait, patience.for_silent);
       if (answer == Answer::unreachable) wait = std::max(wait, patience.for_unreachable);
-      if (answer == Answer::none && !gone(which)) wait = most;
+      if (answer == Answer::none && !gone.gone(host)) wait = most;
     }
     if (seconds_since(begun) >= wait.count()) break;
     if (!told) {
@@ -132,9 +139,8 @@ Search leader_among(const std::vector<LauncherAddress>& hosts, const TlsKey& key
     std::this_thread::sleep_for(kAskAgain);
   }
   Search search;
-  for (size_t which = 0; which < hosts.size(); ++which) {
-    if (gone(which)) search.gone.push_back(hosts[which]);
-  }
+  std::ranges::copy_if(hosts, std::back_inserter(search.gone),
+                       [&](const LauncherAddress& host) { return gone.gone(host); });
   return search;
 }
 

@@ -5,6 +5,7 @@
 // that hosts share, whoever takes over from a launcher sees whether others have trained without it.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,18 @@ Answer ask_host(const LauncherAddress& address, const TlsKey& key);
 // Somewhat longer than a host of a run may not listen (candidacy.h): of which nothing is there for
 // so long is gone.
 inline constexpr std::chrono::seconds kNotListening{7};
+
+// Which hosts are gone: those at whose addresses nothing of a run has been for a while. One thread.
+class GoneHosts {
+ public:
+  explicit GoneHosts(Seconds patience = kNotListening) : patience_(patience) {}
+  void note(const LauncherAddress& host, Answer answer);
+  bool gone(const LauncherAddress& host) const;
+
+ private:
+  const Seconds patience_;
+  std::map<LauncherAddress, TimePoint> none_since_;
+};
 
 // How long to wait for a leader among hosts: they may need a while to notice that they have lost
 // theirs, and to agree on another one.

@@ -101,3 +101,19 @@ TEST_CASE("roster file: hosts that do not lead, or are gone, are waited for") {
 }
 
 }  // namespace roster_file_test
+
+TEST_CASE("a host is gone once nothing has been there for a while, whatever was there before") {
+  const LauncherAddress one{"10.0.0.1", 1}, other{"10.0.0.1", 2};
+  GoneHosts at_once(Seconds(0)), later;
+  for (GoneHosts* hosts : {&at_once, &later}) {
+    CHECK(!hosts->gone(one));
+    hosts->note(one, Answer::silent);
+    CHECK(!hosts->gone(one));
+    hosts->note(one, Answer::none);
+  }
+  CHECK(at_once.gone(one));
+  CHECK(!at_once.gone(other));
+  CHECK(!later.gone(one));
+  at_once.note(one, Answer::unreachable);
+  CHECK(!at_once.gone(one));
+}
