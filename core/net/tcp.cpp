@@ -93,8 +93,9 @@ void suit_distance(int socket) {
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_rtt < kFarUs) {
     return;
   }
-  const Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  set_congestion_control(socket, congestion_control(other.get()));
+  const Fd untouched(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string systems = congestion_control(untouched.get());
+  if (systems.starts_with("bbr")) set_congestion_control(socket, systems);
 }
 
 Fd listen_tcp(TcpAddress& address, const PortRange& ports) {

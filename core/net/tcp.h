@@ -32,8 +32,8 @@ uint16_t port_of(int socket);  // that it is bound to. Throws Error
 // Host and port; IPv4 ones as such, although a socket for both families has them as IPv6 ones.
 TcpAddress tcp_address(const sockaddr_storage& address);
 
-// For a connected socket of these: gives it the system's congestion control if the round trip takes
-// 5 ms or more. Nearer ones have CUBIC, or Reno, where the system's is BBR.
+// Where the system's congestion control is BBR, the sockets of this file have CUBIC, or Reno. A
+// connected one gets BBR back by this if its round trip takes 5 ms or more.
 void suit_distance(int socket);
 
 // Connects to a host by each of its addresses: by the next one once those before have failed, or

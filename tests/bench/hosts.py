@@ -7,8 +7,9 @@ Usage: hosts.py BENCH_ALLREDUCE [PYTHON] [--hosts 2,4,8] [--rate 1gbit] [--plain
 PYTHON can import torch; without it there is no gloo. --rate none: no limit. --congestion: TCP's,
 instead of the system's. Prints one line of JSON for each size: ms: medians of all rounds, which
 take turns. bound: the time that 2 (n - 1) / n of the data need on a link, divided by the time
-taken. sent: bytes that left the host of rank 0, headers included, divided by that part of the data. Of more than 30 hosts each knows the addresses
-of all others, for which net.ipv4.neigh.default.gc_thresh1 to 3 must be raised.
+taken. sent: bytes that left the host of rank 0, headers included, divided by that part of the
+data. Of more than 30 hosts each knows the addresses of all others, for which
+net.ipv4.neigh.default.gc_thresh1 to 3 must be raised.
 """
 
 import argparse
