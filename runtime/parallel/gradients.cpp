@@ -297,6 +297,7 @@ void Gradients::finish() {
     average_sparse();
   }
   const auto begun = Monotonic::now();
+  std::vector<at::Tensor> unchecked;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
@@ -313,7 +314,7 @@ void Gradients::finish() {
     if (!parameter.grad().defined()) continue;
     if (!measure_) {
       // The hook would have waited for the device.
-      if (!parameter.grad().device().is_cpu()) finite_ &= all_finite(values_of(parameter.grad()));
+      if (!parameter.grad().device().is_cpu()) unchecked.push_back(values_of(parameter.grad()));
       continue;
     }
     if (direct() && has_previous() && previous_[i].defined()) {
@@ -327,6 +328,7 @@ void Gradients::finish() {
       norms.total += sum_squares(values_of(parameter.grad()), preconditioners_[i]);
     }
   }
+  finite_ &= all_finite(unchecked);
   for (const GroupNorms& norms : norms_) finite_ &= std::isfinite(norms.total);
   measure_seconds_ = seconds_since(begun);
 }

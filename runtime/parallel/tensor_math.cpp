@@ -1,6 +1,9 @@
 #include "runtime/parallel/tensor_math.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
 
 #include "core/base/error.h"
 #include "runtime/gns/kernels.h"
@@ -66,6 +69,15 @@ comm::Type wire_type(at::ScalarType type) {
 bool all_finite(const at::Tensor& values) {
   return plain(values) ? gns::all_finite(values.const_data_ptr<float>(), count(values))
                        : std::isfinite(sum_of(values));
+}
+
+bool all_finite(const std::vector<at::Tensor>& values) {
+  std::vector<at::Tensor> some;
+  std::ranges::copy_if(values, std::back_inserter(some),
+                       [](const at::Tensor& each) { return each.numel() > 0; });
+  if (some.empty()) return true;
+  const double most = std::numeric_limits<double>::infinity();
+  return at::stack(at::_foreach_norm(some, most)).isfinite().all().item<bool>();
 }
 
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor) {

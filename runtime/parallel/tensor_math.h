@@ -3,6 +3,8 @@
 // Sums of squares of tensors in float64: one pass over plain fp32 memory on a CPU (gns/kernels.h),
 // LibTorch's operators for everything else.
 
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "runtime/comm/communicator.h"
@@ -19,6 +21,8 @@ comm::Type wire_type(at::ScalarType type);
 
 // Waits for the device that computes `values`.
 bool all_finite(const at::Tensor& values);
+// Of tensors of one device, for which it waits once.
+bool all_finite(const std::vector<at::Tensor>& values);
 
 double sum_squares(const at::Tensor& values, const Preconditioner& divisor);
 Dots dots(const at::Tensor& a, const at::Tensor& b, const Preconditioner& divisor);

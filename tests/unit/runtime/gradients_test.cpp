@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "runtime/parallel/buffers.h"
+#include "runtime/parallel/tensor_math.h"
 #include "runtime/session/exchange.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/comm/group.h"
@@ -365,4 +366,22 @@ TEST_CASE("buffers: the mean of what differs, and nothing lost of what does not"
     CHECK(at::equal(buffers[7].tensor, at::tensor({1, 0}, at::kLong).to(at::kBool)));
     CHECK(at::equal(buffers[8].tensor, at::ones({2, 3})));
   });
+}
+
+TEST_CASE("many tensors of any types are finite if each of their numbers is") {
+  const auto of = [](at::ScalarType type, double value) {
+    return at::full({3, 50}, value, at::TensorOptions(type));
+  };
+  std::vector<at::Tensor> all{of(at::kHalf, -65504), of(at::kFloat, 3e38), of(at::kDouble, 1e300),
+                              of(at::kBFloat16, 1), at::empty({0})};
+  CHECK(all_finite(std::vector<at::Tensor>{}));
+  CHECK(all_finite(all));
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    for (size_t i = 0; i < 4; ++i) {
+      auto broken = all;
+      broken[i] = all[i].clone();
+      broken[i][1][7] = bad;
+      CHECK(!all_finite(broken));
+    }
+  }
 }
