@@ -21,6 +21,21 @@ std::vector<std::string> names_of(const ParameterState& state) {
   return names;
 }
 
+void clip_norm(const std::vector<at::Tensor>& parameters, double most) {
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& each : parameters) {
+    if (each.grad().defined()) gradients.push_back(each.grad());
+  }
+  const auto on_cpu = [](const at::Tensor& each) { return each.device().is_cpu(); };
+  if (std::ranges::any_of(gradients, on_cpu) || gradients.empty()) {
+    torch::nn::utils::clip_grad_norm_(parameters, most);
+    return;
+  }
+  // That waits for the device, and has launches for each parameter.
+  const at::Tensor norm = at::stack(at::_foreach_norm(gradients, 2)).norm();
+  at::_foreach_mul_(gradients, at::clamp_max(most / (norm + 1e-6), 1));
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> parameters,
@@ -108,7 +123,7 @@ void Optimizer::clip() const {
     all.back().mutable_grad() = values;
   }
   if (spec_.clip_value > 0) torch::nn::utils::clip_grad_value_(all, spec_.clip_value);
-  if (spec_.clip_norm > 0) torch::nn::utils::clip_grad_norm_(all, spec_.clip_norm);
+  if (spec_.clip_norm > 0) clip_norm(all, spec_.clip_norm);
 }
 
 std::vector<Update> Optimizer::updates_of(size_t group) {
