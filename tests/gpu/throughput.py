@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Milliseconds a step of one replica on a GPU, beside a plain PyTorch loop over the same TorchScript
-program, data and optimizer: throughput.py ADAPTDL [--rounds 3]
+"""Milliseconds a step of one replica on a GPU, beside a plain PyTorch loop over the same
+TorchScript program, data and optimizer: throughput.py ADAPTDL [--rounds 3]
 
 Two transformers that continue text, in float32 with AdamW and clipping: `small`, that of
 `adaptdl init chars` (what a step costs beside computing), and `large` (50 million parameters). By
@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import tempfile
 import time
-from typing import List
 
 import numpy
 import torch
@@ -52,7 +51,7 @@ class Gpt(nn.Module):
         self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, 256)
 
     @torch.jit.export
-    def training_step(self, batch: List[Tensor]) -> Tensor:
+    def training_step(self, batch: list[Tensor]) -> Tensor:
         x = self.word(batch[0]) + self.place.weight[:batch[0].size(1)]
         scores = self.out(self.norm(self.blocks(x)))
         return nn.functional.cross_entropy(scores.flatten(0, 1), batch[1].flatten())
@@ -77,9 +76,10 @@ def make(folder, name):
 def ours(adaptdl, program, name, number):
     folder = os.path.dirname(program)
     done = subprocess.run(
-        [adaptdl, "run", program, "--name", f"{name}-{number}", "--device", "gpu", "--replicas", "1",
-         "--checkpoint-dir", f"{folder}/check-{number}", "--output", f"{folder}/out-{number}",
-         "-o", "json"], stdout=subprocess.PIPE, text=True, check=True)
+        [adaptdl, "run", program, "--name", f"{name}-{number}", "--device", "gpu",
+         "--replicas", "1", "--checkpoint-dir", f"{folder}/check-{number}",
+         "--output", f"{folder}/out-{number}", "-o", "json"],
+        stdout=subprocess.PIPE, text=True, check=True)
     steps = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "step"]
     first = steps[int(len(steps) * SKIPPED)]
     return (steps[-1]["time_s"] - first["time_s"]) / (steps[-1]["step"] - first["step"]) * 1e3
