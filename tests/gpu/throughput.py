@@ -2,7 +2,7 @@
 """Milliseconds a step of one replica on a GPU, beside a plain PyTorch loop over the same
 TorchScript program, data and optimizer: throughput.py ADAPTDL [--rounds 3]
 
-Two transformers that continue text, in float32 with AdamW and clipping: `small`, that of
+Two transformers that continue text, in float32 with AdamW and clipping: `small`, of the size of
 `adaptdl init chars` (what a step costs beside computing), and `large` (50 million parameters). By
 hand, on a machine with an NVIDIA GPU, with the python3 whose torch is to be used. One line of JSON
 for each; ratio: ours divided by the plain loop's, above 1 is slower.

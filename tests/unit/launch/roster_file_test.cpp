@@ -100,8 +100,6 @@ TEST_CASE("roster file: hosts that do not lead, or are gone, are waited for") {
   CHECK(told == 2);
 }
 
-}  // namespace roster_file_test
-
 TEST_CASE("a host is gone once nothing has been there for a while, whatever was there before") {
   const LauncherAddress one{"10.0.0.1", 1}, other{"10.0.0.1", 2};
   GoneHosts at_once(Seconds(0)), later;
@@ -117,3 +115,5 @@ TEST_CASE("a host is gone once nothing has been there for a while, whatever was 
   at_once.note(one, Answer::unreachable);
   CHECK(!at_once.gone(one));
 }
+
+}  // namespace roster_file_test
