@@ -30,6 +30,22 @@ nlohmann::json frame(const char* type, MemberId member) {
   return {{"type", type}, {"member", member}};
 }
 
+void flush_all(Channel& channel, TimePoint deadline) {
+  while (channel.wants_write() && Monotonic::now() < deadline) {
+    wait_ready(channel.fd(), POLLOUT, deadline);
+    if (!channel.flush()) break;
+  }
+}
+
+void read_to_end(Channel& channel, TimePoint deadline) {
+  try {
+    while (channel.drain([](const nlohmann::json&) {}) && Monotonic::now() < deadline) {
+      wait_ready(channel.fd(), POLLIN, deadline);
+    }
+  } catch (const Error&) {  // what it says does not matter any more
+  }
+}
+
 }  // namespace
 
 // A replica on an agent's host.
@@ -614,15 +630,28 @@ void AgentServer::events_passed_on(const PassedOn& told) {
   }
 }
 
+void AgentServer::hand_over(const PassedOn& told) {
+  events_passed_on(told);
+  // What an agent has not read is lost if a connection is closed on which it goes on to send: so
+  // each one closes its end first.
+  const TimePoint deadline = Monotonic::now() + kAgentsPatience;
+  for (const auto& agent : agents_) {
+    if (!agent->proven || agent->gone) continue;
+    flush_all(agent->channel, deadline);
+    ::shutdown(agent->channel.fd(), SHUT_WR);
+  }
+  for (const auto& agent : agents_) {
+    if (agent->proven && !agent->gone) read_to_end(agent->channel, deadline);
+  }
+  leave_to_others();
+}
+
 void AgentServer::end(int exit) {
   const TimePoint deadline = Monotonic::now() + kAgentsPatience;
   for (const auto& agent : agents_) {
     if (!agent->proven || agent->gone) continue;
     agent->channel.post({{"type", "end"}, {"exit", exit}});
-    while (agent->channel.wants_write() && Monotonic::now() < deadline) {
-      wait_ready(agent->channel.fd(), POLLOUT, deadline);
-      if (!agent->channel.flush()) break;
-    }
+    flush_all(agent->channel, deadline);
   }
 }
 

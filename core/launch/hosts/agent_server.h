@@ -114,6 +114,8 @@ class AgentServer {
   // there: tells the hosts, which keep them until then for another launcher.
   void events_passed_on(const PassedOn& told);
   bool keep_events() const;  // whether hosts keep some, as far as is known here
+  // events_passed_on() and then leave_to_others(), when they have read it, or do not for a while.
+  void hand_over(const PassedOn& told);
 
   // Tells all agents how the run ended; waits briefly until they have read it.
   void end(int exit);

@@ -174,8 +174,8 @@ class RunReport {
   const nlohmann::json& recorded() const { return record_; }  // at first only what the run is
 
   void talk(std::string line) { output_.talk(std::move(line)); }
-  // Whether the user has got every event and sentence so far.
-  bool all_passed_on() const { return output_.drain(Monotonic::now()); }
+  // Whether the user has got every event and sentence so far, or does so until the deadline.
+  bool all_passed_on(TimePoint deadline) const { return output_.drain(deadline); }
   double elapsed_s() const { return seconds_since(begun_); }
 
  private:

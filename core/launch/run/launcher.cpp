@@ -295,7 +295,7 @@ bool Launcher::hands_over() {
       return false;
     case HandOver::Next::leave:
       report_.talk("leaves the run to the other hosts");
-      replicas_.agents().leave_to_others();
+      hosts_.hand_over(stream_);
       return true;
   }
   return false;

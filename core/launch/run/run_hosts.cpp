@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kLookElsewhere{1};
 constexpr std::chrono::milliseconds kConfirmPause{100}, kConfirmPausePerHost{2};
+constexpr std::chrono::seconds kLastWrite{1};
 
 std::string addresses(const Quorum::Hosts& hosts) {
   std::vector<std::string> all;
@@ -131,9 +132,17 @@ void RunHosts::confirm_events(const EventStream& stream) {
   const TimePoint now = Monotonic::now();
   if (!unconfirmed_ || now < confirm_at_) return;
   confirm_at_ = now + std::max(kConfirmPause, kConfirmPausePerHost * replicas_.hosts());
-  if (stream.holds_any() || !report_.all_passed_on()) return;
+  if (stream.holds_any() || !report_.all_passed_on(now)) return;
   agents.events_passed_on(stream.told());
   unconfirmed_ = false;
+}
+
+void RunHosts::hand_over(const EventStream& stream) {
+  AgentServer& agents = replicas_.agents();
+  if (stream.holds_any() || !report_.all_passed_on(Monotonic::now() + kLastWrite)) {
+    return agents.leave_to_others();
+  }
+  agents.hand_over(stream.told());
 }
 
 }  // namespace adaptdl::launch

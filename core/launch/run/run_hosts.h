@@ -48,6 +48,8 @@ class RunHosts {
   // Lets the other hosts forget the events of replicas there that this launcher has passed on. Call
   // after all that they have said was read.
   void confirm_events(const EventStream& stream);
+  // The same, at once; then the run is theirs.
+  void hand_over(const EventStream& stream);
 
  private:
   const RunOptions& options_;

@@ -652,6 +652,27 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
   CHECK_FALSE(first.open);
 }
 
+TEST_CASE("an agent that is busy telling hears up to where a launcher that hands over has told") {
+  Launcher launcher;
+  OtherSide agent(launcher);
+  agent.join(launcher, "a");
+  const auto replica = launcher.agents.start(7, 1, json::object());
+  const json event = {{"type", "event"}, {"event", {{"event", "step"}, {"step", 4}}}};
+  const json said = {{"type", "say"}, {"member", 7}, {"message", event}};
+  agent.channel.send(said);
+  CHECK(launcher.until([&] { return launcher.agents.keep_events(); }));
+  for (int i = 0; i < 100; ++i) agent.channel.send(said);  // which it never reads
+
+  std::thread handing([&] { launcher.agents.hand_over({.generation = 2, .step = 4}); });
+  json last;
+  while (auto message = agent.channel.receive()) last = *message;
+  agent.channel = Channel(Fd{});
+  handing.join();
+  CHECK(last["type"] == "passed-on");
+  CHECK(last["told"] == to_json(PassedOn{2, 4}));
+  CHECK(last["replicas"] == json{{{"member", 7}, {"events", 1}}});
+}
+
 TEST_CASE("the newest roster is remembered with the generation that its launcher announces last") {
   Launcher launcher;
   launcher.agents.announced({1, {1}});
