@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 
+#include "cli/commands/doctor_gpus.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/process.h"
@@ -37,16 +38,6 @@ Finding memory() {
           .facts = {{"bytes", bytes}, {"cgroup_limit", limit ? Json(*limit) : Json(nullptr)}}};
 }
 
-Finding gpu() {
-  const std::vector<std::string> found = gpus();
-  std::string detail = found.empty() ? "none; training uses the cores" : "";
-  for (const std::string& one : found) detail += (detail.empty() ? "" : ", ") + one;
-  return {.name = "gpus",
-          .status = found.empty() ? Status::note : Status::fine,
-          .detail = detail,
-          .facts = {{"visible", found}}};
-}
-
 Finding worker() {
   Finding finding{.name = "worker"};
   if (const auto chosen = environment_variable("ADAPTDL_WORKER")) {
@@ -72,11 +63,12 @@ Finding worker() {
   return finding;
 }
 
-Finding libtorch() {
+// `places`: all candidates. `chosen`: one of them; null: none is usable.
+Finding libtorch(const std::vector<launch::LibTorch>& places, const launch::LibTorch* chosen) {
   Finding finding{.name = "libtorch", .status = Status::missing};
   finding.facts = {{"used", nullptr}, {"looked_at", Json::array()}};
-  for (const launch::LibTorch& place : launch::find_libtorch(true)) {
-    const bool used = place.problem.empty() && finding.status == Status::missing;
+  for (const launch::LibTorch& place : places) {
+    const bool used = &place == chosen;
     Json facts = {{"source", place.source},
                   {"folder", place.folder},
                   {"version", place.version.empty() ? Json(nullptr) : Json(place.version)},
@@ -180,8 +172,19 @@ const char* status_name(Status status) {
 }  // namespace
 
 std::vector<Finding> examine_machine() {
-  return {cores(),     memory(),       gpu(),     worker(), libtorch(), memory_execution(),
-          c_library(), certificates(), clusters()};
+  const std::vector<launch::LibTorch> places = launch::find_libtorch(true);
+  const auto usable = [](const launch::LibTorch& place) { return place.problem.empty(); };
+  const auto first = std::ranges::find_if(places, usable);
+  const launch::LibTorch* const torch = first == places.end() ? nullptr : &*first;
+  return {cores(),
+          memory(),
+          check_gpus(find_gpus(), torch),
+          worker(),
+          libtorch(places, torch),
+          memory_execution(),
+          c_library(),
+          certificates(),
+          clusters()};
 }
 
 std::string describe(const std::vector<Finding>& findings, bool color) {

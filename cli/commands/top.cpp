@@ -32,6 +32,13 @@ std::vector<JobRow> live_rows(JobQuery& query, double now_s) {
   return rows;
 }
 
+std::string head(JobQuery& query) {
+  std::string text = query.headline();
+  size_t number = 0;
+  for (const auto& [gpu, load] : query.gpus()) text += "\n" + gpu_line(number++, gpu, load);
+  return text;
+}
+
 TopLook terminal_look() {
   TopLook look;
   winsize size{};
@@ -78,9 +85,9 @@ class LiveTop {
 
  private:
   void update() {
-    std::string headline = query_.headline();
+    std::string now = head(query_);
     const double now_s = wall_now_s();
-    view_.update(std::move(headline), live_rows(query_, now_s), now_s);
+    view_.update(std::move(now), live_rows(query_, now_s), now_s);
     ++updates_;
     next_ = Monotonic::now() + interval_;
   }
@@ -142,9 +149,9 @@ int run_top(const Arguments& arguments) {
       print_line("");
       poll(nullptr, 0, static_cast<int>(seconds * 1000));
     }
-    std::string headline = query->headline();
+    std::string now = head(*query);
     const double now_s = wall_now_s();
-    view.update(std::move(headline), live_rows(*query, now_s), now_s);
+    view.update(std::move(now), live_rows(*query, now_s), now_s);
     print(view.text());
   }
   return 0;

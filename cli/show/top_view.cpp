@@ -73,15 +73,27 @@ void cut_to(std::vector<std::string>& lines, const TopLook& look) {
 
 }  // namespace
 
-std::string top_text(const std::string& headline, const std::vector<JobRow>& rows, size_t width) {
-  if (rows.empty()) return headline + "\n\nNo job is pending or training.\n";
-  return headline + "\n\n" + rows_table(rows, job_columns(rows, {.figures = true, .width = width}));
+std::string gpu_line(size_t number, const Gpu& gpu, const GpuLoad& load) {
+  std::string line = fmt::format("GPU {}  {}", number, gpu.name);
+  if (load.busy_percent) line += fmt::format("  {} % busy", *load.busy_percent);
+  if (load.memory_used_bytes) {
+    line += fmt::format("  {} of {}", format_bytes(*load.memory_used_bytes),
+                        format_bytes(gpu.memory_bytes));
+  }
+  if (load.temperature_c) line += fmt::format("  {} C", *load.temperature_c);
+  if (load.power_w) line += fmt::format("  {:.0f} W", *load.power_w);
+  return line;
+}
+
+std::string top_text(const std::string& head, const std::vector<JobRow>& rows, size_t width) {
+  if (rows.empty()) return head + "\n\nNo job is pending or training.\n";
+  return head + "\n\n" + rows_table(rows, job_columns(rows, {.figures = true, .width = width}));
 }
 
 TopView::TopView(std::string order, bool reverse) : order_(std::move(order)), reverse_(reverse) {}
 
-void TopView::update(std::string headline, std::vector<JobRow> rows, double now_s) {
-  headline_ = std::move(headline);
+void TopView::update(std::string head, std::vector<JobRow> rows, double now_s) {
+  head_ = std::move(head);
   listed_ = std::move(rows);
   now_s_ = now_s;
   std::set<std::string> present = {charted_};
@@ -205,19 +217,20 @@ void TopView::add_curve(const std::vector<CurvePoint>& points) {
 }
 
 std::vector<std::string> TopView::list_lines(const TopLook& look) const {
-  std::vector<std::string> lines = adaptdl::split(top_text(headline_, rows_, look.width), '\n');
+  std::vector<std::string> lines = adaptdl::split(top_text(head_, rows_, look.width), '\n');
   lines.pop_back();  // the text ends with a line's end
   for (std::string& line : lines) line = line.substr(0, look.width);
   if (rows_.empty()) return lines;
-  constexpr size_t kAbove = 3, kBelow = 2;  // headline, blank, head; blank, help
-  lines[kAbove + selected_index_] =
-      fmt::format("\x1b[7m{:<{}}\x1b[0m", lines[kAbove + selected_index_], look.width);
+  // The head, a blank line, the names of the columns; and below a blank line, the help.
+  const size_t above = adaptdl::split(head_, '\n').size() + 2, below = 2;
+  lines[above + selected_index_] =
+      fmt::format("\x1b[7m{:<{}}\x1b[0m", lines[above + selected_index_], look.width);
   // Scroll as far as needed to show the selected row.
-  const size_t room = look.height > kAbove + kBelow ? look.height - kAbove - kBelow : 1;
+  const size_t room = look.height > above + below ? look.height - above - below : 1;
   const size_t skipped = selected_index_ >= room ? selected_index_ - room + 1 : 0;
-  const auto rows = lines.begin() + kAbove;
+  const auto rows = lines.begin() + static_cast<std::ptrdiff_t>(above);
   lines.erase(rows, rows + static_cast<std::ptrdiff_t>(skipped));
-  if (lines.size() > kAbove + room) lines.resize(kAbove + room);
+  if (lines.size() > above + room) lines.resize(above + room);
   const std::string help =
       fmt::format("Up/Down select  Enter chart  s sort ({}{})  r reverse  q quit", order_,
                   reverse_ ? ", reversed" : "");
@@ -257,7 +270,7 @@ std::vector<std::string> TopView::lines(const TopLook& look) const {
 }
 
 std::string TopView::text() const {
-  return top_text(headline_, rows_, 0);
+  return top_text(head_, rows_, 0);
 }
 
 }  // namespace adaptdl::cli

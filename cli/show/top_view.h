@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/show/jobs.h"
+#include "core/base/nvml.h"
 #include "core/client/job_query.h"
 
 namespace adaptdl::cli {
@@ -23,8 +24,9 @@ class TopView {
   // `order`: one of job_orders().
   TopView(std::string order, bool reverse);
 
-  // The cluster's present state, the jobs in order of submission. The selection stays with its job.
-  void update(std::string headline, std::vector<JobRow> rows, double now_s);
+  // The cluster's present state, in one line or more (`head`), and the jobs in order of submission.
+  // The selection stays with its job.
+  void update(std::string head, std::vector<JobRow> rows, double now_s);
 
   // Takes a key of keys.h; false: leave.
   bool key(int key);
@@ -36,7 +38,7 @@ class TopView {
 
   // At most `height` lines of at most `width` columns, with escape sequences for the selected row.
   std::vector<std::string> lines(const TopLook& look) const;
-  // The headline and every row, for the time after the display.
+  // The head and every row, for the time after the display.
   std::string text() const;
 
  private:
@@ -53,7 +55,7 @@ class TopView {
   std::vector<std::string> list_lines(const TopLook& look) const;
   std::vector<std::string> chart_screen(const TopLook& look) const;
 
-  std::string order_, headline_;
+  std::string order_, head_;
   bool reverse_;
   double now_s_ = 0;
   std::vector<JobRow> listed_, rows_;  // in order of submission, and as shown
@@ -63,7 +65,10 @@ class TopView {
   std::map<std::string, Curve> curves_;
 };
 
-// The headline and a table of the rows, `width` as in TableLook.
-std::string top_text(const std::string& headline, const std::vector<JobRow>& rows, size_t width);
+// "GPU 0  NVIDIA H200  87 % busy  34.0 GiB of 140.4 GiB  61 C  512 W"
+std::string gpu_line(size_t number, const Gpu& gpu, const GpuLoad& load);
+
+// The head and a table of the rows, `width` as in TableLook.
+std::string top_text(const std::string& head, const std::vector<JobRow>& rows, size_t width);
 
 }  // namespace adaptdl::cli

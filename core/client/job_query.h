@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/nvml.h"
 #include "core/client/job_view.h"
 #include "core/client/log_follower.h"
 #include "core/launch/client.h"
@@ -80,6 +82,8 @@ class JobQuery {
 
   virtual std::string title() const = 0;  // "local, this machine"
   virtual std::string headline() = 0;     // the cluster and how busy it is, in one line
+  // This machine's GPUs, as far as its driver tells; of other clusters none.
+  virtual std::vector<std::pair<Gpu, GpuLoad>> gpus() { return {}; }
   // The message of `ls` if there is nothing to list.
   virtual std::string nothing(bool ended_runs_too) const = 0;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""golden.py ADAPTDL FAKE_WORKER MAKE_JOBS [NAME...]: runs the commands in golden/*.cmd and
-compares.
+"""golden.py ADAPTDL FAKE_WORKER MAKE_JOBS FAKE_NVML [NAME...]: runs the commands in golden/*.cmd
+and compares.
 
 A .cmd file is a shell script whose first line is "# exit N", and whose second may be
 "# without worker": only for a build without Torch. It runs in an empty folder, with an
@@ -34,7 +34,7 @@ def normalise(text, folder):
     return re.sub(r'in \d+(\.\d+)? m?s$', 'in N s', text, flags=re.M)
 
 
-def run(binary, worker, make_jobs, script):
+def run(binary, worker, make_jobs, nvml, script):
     with tempfile.TemporaryDirectory(prefix='adaptdl-golden') as folder:
         folder = os.path.realpath(folder)
         for name in ('bin', 'home', 'run', 'tmp', 'work'):
@@ -44,6 +44,7 @@ def run(binary, worker, make_jobs, script):
             'PATH': os.path.join(folder, 'bin') + ':/usr/bin:/bin', 'HOME': folder + '/home',
             'XDG_RUNTIME_DIR': folder + '/run', 'TMPDIR': folder + '/tmp', 'LC_ALL': 'C',
             'HELPERS': str(HERE), 'FAKE_WORKER': worker, 'MAKE_JOBS': make_jobs,
+            'FAKE_NVML': os.path.dirname(nvml),
             'ADAPTDL_LOCAL_STATE': folder + '/state',
             # For builds with sanitizers.
             **{k: v for k, v in os.environ.items() if k.endswith('SAN_OPTIONS')}}
@@ -64,12 +65,12 @@ def expected(script, stream):
     return path.read_text(encoding='utf-8') if path.exists() else ''
 
 
-def check(binary, worker, make_jobs, script):
+def check(script, *programs):
     """The differences, as text; empty if there are none."""
     first = script.read_text(encoding='utf-8').split('\n')[0]
     wanted = int(first.removeprefix('# exit '))
     try:
-        code, out, err = run(binary, worker, make_jobs, script)
+        code, out, err = run(*programs, script)
     except Failed as late:
         return f'{late}\n'
     problem = '' if code == wanted else f'exit code {code}, expected {wanted}\n'
@@ -89,21 +90,20 @@ def check(binary, worker, make_jobs, script):
 
 
 def main():
-    binary, worker, make_jobs = (os.path.abspath(path) for path in sys.argv[1:4])
+    programs = [os.path.abspath(path) for path in sys.argv[1:5]]
     scripts = sorted((HERE / 'golden').glob('*.cmd'))
-    if sys.argv[4:]:
-        scripts = [script for script in scripts if script.stem in sys.argv[4:]]
+    if sys.argv[5:]:
+        scripts = [script for script in scripts if script.stem in sys.argv[5:]]
     stray = {path.stem for path in (HERE / 'golden').iterdir()} - {s.stem for s in scripts}
-    if has_worker(binary):
+    if has_worker(programs[0]):
         scripts = [s for s in scripts if '# without worker' not in s.read_text(encoding='utf-8')]
     failed = 0
-    if stray and not sys.argv[4:]:
+    if stray and not sys.argv[5:]:
         print('without a .cmd file:', ', '.join(sorted(stray)))
         failed += 1
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for script, problem in zip(scripts,
-                                   pool.map(lambda s: check(binary, worker, make_jobs, s),
-                                            scripts)):
+                                   pool.map(lambda s: check(s, *programs), scripts)):
             if problem:
                 failed += 1
                 print(f'--- {script.name}\n{problem}')

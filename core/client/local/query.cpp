@@ -158,6 +158,21 @@ class LocalQuery : public JobQuery {
     return problem.empty() ? line : line + "; " + problem;
   }
 
+  std::vector<std::pair<Gpu, GpuLoad>> gpus() override {
+    if (!asked_driver_) {
+      asked_driver_ = true;
+      try {
+        driver_ = std::make_unique<Nvml>();
+      } catch (const Error&) {  // there are none
+      }
+    }
+    std::vector<std::pair<Gpu, GpuLoad>> all;
+    for (size_t i = 0; driver_ && i < driver_->gpus().size(); ++i) {
+      all.emplace_back(driver_->gpus()[i], driver_->load(i));
+    }
+    return all;
+  }
+
   std::string nothing(bool ended_runs_too) const override {
     return ended_runs_too ? "There are no jobs and no runs."
                           : "There are no jobs, and no run is live; --all shows ended runs.";
@@ -247,6 +262,8 @@ class LocalQuery : public JobQuery {
   }
 
   std::unique_ptr<local::JobStore> store_;
+  std::unique_ptr<Nvml> driver_;  // null: there is none
+  bool asked_driver_ = false;
 };
 
 JobDetails LocalQuery::details(const JobView& job) {

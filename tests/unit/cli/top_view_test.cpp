@@ -49,6 +49,22 @@ bool says(const TopView& view, const std::string& text) {
   return shown(view).find(text) != std::string::npos;
 }
 
+TEST_CASE("GPUs are listed above the jobs") {
+  TopView view("submitted", false);
+  view.update("cluster local\nGPU 0\nGPU 1", rows_of("abcdefgh"), 0);
+  CHECK(selected(view) == "a");
+  CHECK(shown(view).starts_with("cluster local\nGPU 0\nGPU 1\n\nNAME"));
+  for (int i = 0; i < 7; ++i) view.key('j');
+  CHECK(selected(view, {.width = 60, .height = 9}) == "h");  // scrolled below them
+
+  const Gpu gpu{.name = "NVIDIA H200", .memory_bytes = 150ull << 30};
+  CHECK(gpu_line(1, gpu, {}) == "GPU 1  NVIDIA H200");
+  const GpuLoad load{
+      .memory_used_bytes = 34ull << 30, .busy_percent = 87, .temperature_c = 61, .power_w = 512.3};
+  CHECK(gpu_line(0, gpu, load) ==
+        "GPU 0  NVIDIA H200  87 % busy  34.0 GiB of 150.0 GiB  61 C  512 W");
+}
+
 TEST_CASE("the selection moves within the list") {
   TopView view = list("abc");
   CHECK(selected(view) == "a");
