@@ -51,7 +51,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from cluster; and not __fish_seen
 complete -c adaptdl -n '__fish_seen_subcommand_from cluster; and not __fish_seen_subcommand_from list show use' -a use -d 'Choose the cluster for later commands'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and not __fish_seen_subcommand_from build push' -a build -d 'Build an image from a folder, and push or write it'
 complete -c adaptdl -n '__fish_seen_subcommand_from image; and not __fish_seen_subcommand_from build push' -a push -d 'Push an image of this program'
-complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas -x -d 'Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. Also --nproc-per-node.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas -x -d 'Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. More replicas than GPUs share them. Also --nproc-per-node.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replicas-at -x -d 'Rescale to N replicas at this step.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l spares -x -d 'Replicas beside those that train, which have loaded the program and take the place of one that dies at once.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l replace-stragglers -d 'Replace a replica that is much slower than the others, at most one in 5 minutes; by default it is only named.'

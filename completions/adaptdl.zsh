@@ -394,7 +394,7 @@ _adaptdl() {
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
-    '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. Also --nproc-per-node.]:N|MIN\:MAX|auto: ' \
+    '--replicas[Number of replicas; MIN\:MAX starts with MAX; auto is one for each GPU or, without GPUs, for each core. More replicas than GPUs share them. Also --nproc-per-node.]:N|MIN\:MAX|auto: ' \
     '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
     '--spares[Replicas beside those that train, which have loaded the program and take the place of one that dies at once.]:N: ' \
     '--replace-stragglers[Replace a replica that is much slower than the others, at most one in 5 minutes; by default it is only named.]' \

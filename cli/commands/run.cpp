@@ -164,7 +164,8 @@ Command run_command() {
                .value = "N|MIN:MAX|auto",
                .fallback = "1",
                .doc = "Number of replicas; MIN:MAX starts with MAX; auto is one for each GPU or, "
-                      "without GPUs, for each core. Also --nproc-per-node.",
+                      "without GPUs, for each core. More replicas than GPUs share them. Also "
+                      "--nproc-per-node.",
                .other_name = "nproc-per-node"},
               {.name = "replicas-at",
                .kind = Kind::text,

@@ -43,7 +43,7 @@ std::vector<int> slots_of(const std::vector<int>& slots, int index, int per_repl
 
 std::string visible_gpus(const std::vector<std::string>& gpus, const std::vector<int>& slots) {
   std::vector<std::string> names;
-  for (const int slot : slots) names.push_back(gpus.at(static_cast<size_t>(slot)));
+  for (const int slot : slots) names.push_back(gpus[static_cast<size_t>(slot) % gpus.size()]);
   return fmt::format("{}", fmt::join(names, ","));
 }
 

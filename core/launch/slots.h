@@ -1,7 +1,7 @@
 #pragma once
 
 // Slots: the cores or GPUs that replicas run on, by number. A core has the system's number, a GPU
-// its index in gpus(). Pure functions.
+// its index in gpus(); of more slots than GPUs several have the same one. Pure functions.
 
 #include <string>
 #include <vector>
@@ -22,7 +22,8 @@ void check_gpus(const std::vector<int>& slots, int gpus);
 // The slots of replica number `index`; empty for an empty list.
 std::vector<int> slots_of(const std::vector<int>& slots, int index, int per_replica);
 
-// The value of CUDA_VISIBLE_DEVICES. Requires: check_gpus.
+// The value of CUDA_VISIBLE_DEVICES. Of n GPUs the slots i, i + n, i + 2 n, ... share number i.
+// Requires: `gpus` is not empty.
 std::string visible_gpus(const std::vector<std::string>& gpus, const std::vector<int>& slots);
 
 }  // namespace adaptdl::launch

@@ -78,6 +78,14 @@ int Launcher::run() {
                  .threads = replicas_.threads_for(bounds.initial),
                  .gpus = options_.gpus,
                  .evaluate = options_.evaluate});
+  if (const auto slots = static_cast<int>(options_.slots.size());
+      options_.gpus > 0 && slots > options_.gpus) {
+    report_.talk(fmt::format(
+        "up to {} replicas{} share {} here, and its memory; fewer replicas with larger batches are "
+        "faster as a rule",
+        slots, options_.spares > 0 ? " and spares" : "",
+        options_.gpus == 1 ? "the GPU" : fmt::format("the {} GPUs", options_.gpus)));
+  }
   decide_all();
   while (!end_.ending() || !replicas_.empty()) {
     wait();

@@ -48,12 +48,7 @@ RunOptions complete(RunOptions options, const std::string& scratch) {
   int most = replicas.max;
   for (const auto& [step, count] : options.replicas_at) most = std::max(most, count);
   if (options.slots.empty() && options.gpus > 0) {
-    if (most + options.spares > options.gpus) {
-      throw UsageError(fmt::format("{} replicas{} requested, each with a GPU; there are {}",
-                                   most + options.spares, options.spares > 0 ? " and spares" : "",
-                                   options.gpus));
-    }
-    number_slots(options.gpus);
+    number_slots(std::max(options.gpus, most + options.spares));
   }
   check_slots(options.slots, options.slots_per_replica, replicas.initial);
   const auto otherwise = [](std::string& path, const std::string& fallback) {
