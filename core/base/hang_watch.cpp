@@ -15,7 +15,7 @@ void HangWatch::disturbed() {
 void HangWatch::waiting(TimePoint now, bool somebody, double share) {
   if (!somebody) return restart();
   if (since_ != TimePoint{}) {
-    const Seconds passed = std::min<Seconds>(now - since_, 2 * kLook);
+    const Seconds passed = std::min<Seconds>({now - since_, 2 * kLook, patience() / 2});
     waited_ += share * passed;
     elapsed_ += passed;
   }

@@ -9,7 +9,8 @@
 namespace adaptdl {
 
 // Counts the time in which somebody waits. Slow is not hung: the patience grows with the longest
-// step seen, and time in which nobody looked does not count. One thread.
+// step seen, and time in which nobody looked does not count: one look alone never ends it. One
+// thread.
 class HangWatch {
  public:
   static constexpr double kLongestSteps = 20;

@@ -275,13 +275,14 @@ void AgentServer::on_message(const std::shared_ptr<Agent>& from, const nlohmann:
   } else if (type == "closed") {
     worker.closing = true;
   } else if (type == "started") {
-    worker.pid = message.at("pid").get<pid_t>();
+    worker.pid = json_get<pid_t>(message, "pid", type);
   } else if (type == "stopped") {
     worker.stops.push_back(message.at("stopped").get<bool>());
   } else if (type == "ended") {
     worker.closing = true;
     worker.lost = message.value("reason", "");
-    worker.status = ExitStatus{message.value("signaled", false), message.value("value", 1)};
+    worker.status =
+        ExitStatus{message.value("signaled", false), json_get_or<int>(message, "value", type, 1)};
     worker.memory_ran_out = message.value("memory", false);
   }
 }
@@ -329,7 +330,7 @@ void AgentServer::on_join(Agent& agent, const nlohmann::json& message) {
   quorum_.joined(agent.id);
   agent.host = std::move(host);
   for (int i = 0; i < slots; ++i) agent.slots.push_back(next_slot_++);
-  agent.leads_at = witness ? uint16_t{0} : message.value("leads_at", uint16_t{0});
+  agent.leads_at = witness ? uint16_t{0} : json_get_or<uint16_t>(message, "leads_at", "join", 0);
   if (const auto told = message.value("address", ""); !told.empty()) agent.address = told;
   agent.channel.set_longest(kMaxFrame);
   Json joined = {{"type", "joined"},
@@ -360,7 +361,7 @@ void AgentServer::on_knows(Agent& agent, const nlohmann::json& message) {
   const bool lacks = leads_ && !may_train_soon();
   if (!std::exchange(agent.heard, true)) roster_changed_ = true;
   agent.shares = json_get<bool>(message, "shares", "knows");
-  agent.holds = message.value("holds", int64_t{-1});
+  agent.holds = json_get_or<int64_t>(message, "holds", "knows", -1);
   agent.knows = json_get<int64_t>(message, "number", "knows");
   if (!leads_ && message.contains("roster")) {
     agent.has_told = true;

@@ -1,5 +1,7 @@
 #include "core/launch/hosts/replica_memory.h"
 
+#include "core/formats/json.h"
+
 namespace adaptdl::launch {
 namespace {
 
@@ -23,7 +25,7 @@ void ReplicaMemory::told(const nlohmann::json& message) {
   if (message.value("type", "") != "generation") return;
   nlohmann::json members = nlohmann::json::array();
   for (const nlohmann::json& member : message.at("members")) members.push_back(member.at("member"));
-  const auto number = message.at("generation").get<uint64_t>();
+  const auto number = json_get<uint64_t>(message, "generation", "generation");
   generations_[number] = {{"generation", number},
                           {"immediate", message.at("immediate")},
                           {"members", std::move(members)},
@@ -40,7 +42,7 @@ void ReplicaMemory::said(const nlohmann::json& message) {
     newest_[type] = message;
   }
   if (type != "switched") return;
-  const auto current = message.at("generation").get<uint64_t>();
+  const auto current = json_get<uint64_t>(message, "generation", type);
   generations_.erase(generations_.begin(), generations_.lower_bound(current));
   for (const char* over : {"lost", "waiting"}) newest_.erase(over);
 }

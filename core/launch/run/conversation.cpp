@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/formats/json.h"
 
 namespace adaptdl::launch {
 
@@ -11,7 +12,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
-  const auto generation = [&] { return message.at("generation").get<uint64_t>(); };
+  const auto generation = [&] { return json_get<uint64_t>(message, "generation", type); };
   if (type == "event") {
     const nlohmann::json& event = message.at("event");
     hung.progressed(event.value("event", ""));
@@ -23,12 +24,12 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     said_connected(view, id, generation());
     links_.connected(message.value("hosts", nlohmann::json::array()));
   } else if (type == "switched") {
-    stream.switched(generation(), message.at("step").get<int64_t>());
+    stream.switched(generation(), json_get<int64_t>(message, "step", type));
     said_switched(view, id, generation(), now);
     stream.advance(view);
   } else if (type == "lost") {
     if (message.contains("unreachable")) {
-      said_cut(view, id, message["unreachable"].get<MemberId>(), generation(), now);
+      said_cut(view, id, json_get<MemberId>(message, "unreachable", type), generation(), now);
       on_unreachable(message);
     }
     said_lost(view, id, generation(), message.value("connecting", false), now);
@@ -37,7 +38,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     replica.waits_in = message.at("waiting").get<bool>() ? generation() : 0;
     hung.watch().restart();
   } else if (type == "passes") {
-    replica.samples = message.at("samples").get<int64_t>();
+    replica.samples = json_get<int64_t>(message, "samples", type);
   } else if (type == "saving") {
     replica.saves = message.at("saving").get<bool>();
   } else if (type == "pace") {
@@ -57,7 +58,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_hello(Replica& replica, const nlohmann::json& message) {
-  const int protocol = message.at("protocol").get<int>();
+  const int protocol = json_get<int>(message, "protocol", "hello");
   if (protocol > kProtocol) {
     on_fatal(replica, {{"message", fmt::format("{}: made for a newer adaptdl (worker protocol {}, "
                                                "this one supports {}); use that version",
@@ -108,7 +109,7 @@ void Conversation::on_copied(const nlohmann::json& message) {
   } else if (copying_hosts_.insert(host).second) {
     subjects_.report.talk(fmt::format(
         "host {} has a copy of the checkpoint of step {}, and gets one of each newer one", host,
-        message.at("step").get<int64_t>()));
+        json_get<int64_t>(message, "step", "copied")));
   }
 }
 
@@ -135,7 +136,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   const Member* member = view.find(replica.id);
   const bool newcomer =
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
-  const int64_t step = message.value("step", int64_t{0});
+  const int64_t step = json_get_or<int64_t>(message, "step", "fatal", 0);
   const bool again = step > 0 && step == failed_step_ && replica.id != failed_member_;
   const bool alone = !message.value("others_too", true) || (step > 0 && !again);
   if (newcomer || alone) {
@@ -151,7 +152,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   if (subjects_.end.is("failed")) return;  // all replicas send the same; report it once
   subjects_.end.begin(
       {.result = "failed",
-       .exit = std::max(1, message.value("exit", 1)),
+       .exit = std::max(1, json_get_or<int>(message, "exit", "fatal", 1)),
        .reason = again ? fmt::format("two replicas failed in the same step. Replica {}: {}. "
                                      "Replica {}: {}",
                                      failed_member_, failed_with_, replica.id, sentence)

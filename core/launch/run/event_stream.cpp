@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <type_traits>
 
 #include "core/job/hints.h"
 
@@ -14,7 +15,9 @@ constexpr size_t kMaxPauses = 31;  // for the median
 template <typename T>
 T get(const nlohmann::json& event, const char* key, T otherwise) {
   const auto found = event.find(key);
-  return found != event.end() && found->is_number() ? found->get<T>() : otherwise;
+  if (found == event.end()) return otherwise;
+  const bool fits = std::is_integral_v<T> ? found->is_number_integer() : found->is_number();
+  return fits ? found->get<T>() : otherwise;
 }
 
 // Whether the training started again: from scratch or from a checkpoint.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "core/formats/json.h"
 
 namespace adaptdl::launch {
 
@@ -54,7 +55,7 @@ void Stragglers::pace(const nlohmann::json& message) {
   check();
   const Generation& current = subjects_.view.current;
   const nlohmann::json& replicas = message.at("replicas");
-  if (message.at("generation").get<uint64_t>() != current.number ||
+  if (json_get<uint64_t>(message, "generation", "pace") != current.number ||
       replicas.size() != current.members.size()) {
     return;  // of a generation that is over
   }

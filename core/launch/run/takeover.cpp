@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/formats/json.h"
 #include "core/launch/hosts/roster_file.h"
 
 namespace adaptdl::launch {
@@ -28,8 +28,8 @@ void Takeover::kept(std::unique_ptr<Replica> replica, const nlohmann::json& gene
   started(view_, replica->id, Monotonic::now(), replica->slots);
   for (const nlohmann::json& told : generations) {
     Generation generation;
-    generation.number = told.at("generation").get<uint64_t>();
-    generation.members = told.at("members").get<std::vector<MemberId>>();
+    generation.number = json_get<uint64_t>(told, "generation", "keeps");
+    generation.members = json_get<std::vector<MemberId>>(told, "members", "keeps");
     generation.immediate = told.at("immediate").get<bool>();
     generation.cause = told.at("cause").get<std::string>();
     generation.issued = Monotonic::now();

@@ -67,6 +67,15 @@ TEST_CASE("hang: time in which nobody looked does not count") {
   CHECK(watched.over(20));
 }
 
+TEST_CASE("hang: one late look alone ends no patience, however short") {
+  for (const double least : {0.1, 1.0, 2.0}) {
+    Watched watched(least);
+    CHECK_FALSE(watched.over(0.7));
+    CHECK_FALSE(watched.over(100, 100));
+    CHECK(watched.over(2));
+  }
+}
+
 TEST_CASE("hang: time may count in part, and is told in full") {
   Watched watched(60);
   for (int i = 0; i <= 100; ++i) {

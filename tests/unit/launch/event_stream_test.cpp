@@ -51,6 +51,17 @@ TEST_CASE("a launcher that takes over emits nothing before it leads") {
   CHECK(run.all() == std::vector<int64_t>{6});
 }
 
+TEST_CASE("a step that is no integer of its type is none") {
+  Taken run;
+  run.stream.lead({});
+  run.stream.advance(run.view);
+  for (const json& number : {json(1e300), json(-1e300), json("7"), json(6.5)}) {
+    run.stream.event(1, {{"event", "step"}, {"step", number}});
+  }
+  run.stream.event(1, step(6));
+  CHECK(run.all() == std::vector<int64_t>{6});
+}
+
 TEST_CASE("a launcher that takes over goes on after the step that the lost one has emitted last") {
   Taken run;
   for (const int number : {7, 8, 9}) run.stream.event(1, step(number));
