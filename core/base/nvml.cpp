@@ -91,7 +91,7 @@ Gpu Nvml::examine(Device device) const {
 }
 
 GpuLoad Nvml::load(size_t gpu) const {
-  Device const device = devices_.at(gpu);
+  void* const device = devices_.at(gpu);
   GpuLoad load;
   Memory memory{};
   if (library_->call("nvmlDeviceGetMemoryInfo", device, &memory)) {
