@@ -139,7 +139,7 @@ GpuFacts find_gpus() {
   return facts;
 }
 
-Finding check_gpus(const GpuFacts& facts, const launch::LibTorch* torch) {
+Finding gpu_finding(const GpuFacts& facts, const launch::LibTorch* torch) {
   Finding finding{.name = "gpus"};
   Json devices = Json::array();
   for (const Gpu& gpu : facts.all) {

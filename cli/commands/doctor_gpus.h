@@ -26,6 +26,6 @@ struct GpuFacts {
 GpuFacts find_gpus();
 
 // `torch`: the LibTorch that trains here; null: there is none. Pure.
-Finding check_gpus(const GpuFacts& facts, const launch::LibTorch* torch);
+Finding gpu_finding(const GpuFacts& facts, const launch::LibTorch* torch);
 
 }  // namespace adaptdl::cli

@@ -85,9 +85,9 @@ class LiveTop {
 
  private:
   void update() {
-    std::string now = head(query_);
+    std::string above = head(query_);
     const double now_s = wall_now_s();
-    view_.update(std::move(now), live_rows(query_, now_s), now_s);
+    view_.update(std::move(above), live_rows(query_, now_s), now_s);
     ++updates_;
     next_ = Monotonic::now() + interval_;
   }
@@ -149,9 +149,9 @@ int run_top(const Arguments& arguments) {
       print_line("");
       poll(nullptr, 0, static_cast<int>(seconds * 1000));
     }
-    std::string now = head(*query);
+    std::string above = head(*query);
     const double now_s = wall_now_s();
-    view.update(std::move(now), live_rows(*query, now_s), now_s);
+    view.update(std::move(above), live_rows(*query, now_s), now_s);
     print(view.text());
   }
   return 0;

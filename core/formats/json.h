@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -58,14 +59,9 @@ T convert(const Json& value, std::string_view key, std::string_view what) {
     return value.get<T>();
   } else if constexpr (std::is_integral_v<T>) {
     using Limits = std::numeric_limits<T>;
-    bool fits = false;
-    if (value.is_number_unsigned()) {
-      fits = value.get<uint64_t>() <= static_cast<uint64_t>(Limits::max());
-    } else if (value.is_number_integer()) {
-      const int64_t number = value.get<int64_t>();
-      fits = std::is_signed_v<T> && number >= static_cast<int64_t>(Limits::min()) &&
-             (number < 0 || static_cast<uint64_t>(number) <= static_cast<uint64_t>(Limits::max()));
-    }
+    const bool fits = value.is_number_unsigned()
+                          ? std::in_range<T>(value.get<uint64_t>())
+                          : value.is_number_integer() && std::in_range<T>(value.get<int64_t>());
     if (!fits) {
       wrong(key, what, value,
             fmt::format("an integer from {} to {}", Limits::min(), Limits::max()));

@@ -17,14 +17,14 @@ GpuFacts machine(std::vector<Gpu> all) {
 }
 
 std::string detail(const GpuFacts& facts) {
-  return check_gpus(facts, &kTorch).detail;
+  return gpu_finding(facts, &kTorch).detail;
 }
 
 }  // namespace
 
 TEST_CASE("doctor's GPUs: none, and their kinds") {
   CHECK(detail({}) == "none; training uses the cores");
-  const Finding one = check_gpus(machine({kLarge}), &kTorch);
+  const Finding one = gpu_finding(machine({kLarge}), &kTorch);
   CHECK(one.status == Finding::Status::fine);
   CHECK(one.detail == "1: NVIDIA A100 (80.0 GiB); driver 580.95.05 for CUDA 13.0");
   CHECK(one.facts["visible"] == Json{"0"});
@@ -48,7 +48,7 @@ TEST_CASE("doctor's GPUs: CUDA_VISIBLE_DEVICES shows some, by numbers and names"
         "joined by NVLink; driver 580.95.05 for CUDA 13.0");
   facts.allowed = "";
   facts.visible.clear();
-  const Finding none = check_gpus(facts, &kTorch);
+  const Finding none = gpu_finding(facts, &kTorch);
   CHECK(none.status == Finding::Status::note);
   CHECK(none.detail == "none of 3 (CUDA_VISIBLE_DEVICES=); training uses the cores");
 }
@@ -58,23 +58,23 @@ TEST_CASE("doctor's GPUs: what does not fit together") {
   launch::LibTorch torch = kTorch;
   torch.cuda = false;
   torch.version = "2.11.0+cpu";
-  Finding found = check_gpus(facts, &torch);
+  Finding found = gpu_finding(facts, &torch);
   CHECK(found.status == Finding::Status::note);
   CHECK(found.detail.ends_with("; LibTorch 2.11.0+cpu has no CUDA, so training uses the cores"));
   CHECK(found.fix == "pip install a torch 2.11.* with CUDA");
 
   GpuFacts old = facts;
   old.cuda = 12080;
-  found = check_gpus(old, &kTorch);
+  found = gpu_finding(old, &kTorch);
   CHECK(found.detail.ends_with("; LibTorch 2.11.0+cu130 needs a driver for CUDA 13"));
   CHECK(found.fix == "update the driver, or use a torch for CUDA 12");
   torch = kTorch;
   torch.version = "2.11.0+cu126";
-  CHECK(check_gpus(old, &torch).status == Finding::Status::fine);
-  CHECK(check_gpus(old, nullptr).status == Finding::Status::fine);
+  CHECK(gpu_finding(old, &torch).status == Finding::Status::fine);
+  CHECK(gpu_finding(old, nullptr).status == Finding::Status::fine);
 
   GpuFacts silent{.visible = {"0"}, .problem = "no libnvidia-ml.so.1"};
-  found = check_gpus(silent, &kTorch);
+  found = gpu_finding(silent, &kTorch);
   CHECK(found.status == Finding::Status::note);
   CHECK(found.detail == "1; the driver does not answer: no libnvidia-ml.so.1");
 }
@@ -82,15 +82,15 @@ TEST_CASE("doctor's GPUs: what does not fit together") {
 TEST_CASE("doctor's GPUs: a divided one") {
   Gpu divided = kLarge;
   divided.divided = true;
-  Finding found = check_gpus(machine({divided}), &kTorch);
+  Finding found = gpu_finding(machine({divided}), &kTorch);
   CHECK(found.fix == "divide them: nvidia-smi mig --help");
   divided.parts = {"MIG-1", "MIG-2"};
   GpuFacts facts = machine({kSmall, divided});
-  found = check_gpus(facts, &kTorch);
+  found = gpu_finding(facts, &kTorch);
   CHECK(found.status == Finding::Status::note);
   CHECK(found.fix == "export CUDA_VISIBLE_DEVICES=GPU-bb1,MIG-1,MIG-2");
   facts.visible = {"MIG-1", "MIG-2"};
-  found = check_gpus(facts, &kTorch);
+  found = gpu_finding(facts, &kTorch);
   CHECK(found.status == Finding::Status::fine);
   CHECK(found.detail.starts_with("2: 2 x part of NVIDIA A100; driver"));
 }

@@ -42,6 +42,8 @@ TEST_CASE("members are read by type, and complaints name the key") {
   CHECK_ERROR(json_get<int>(object, "absent", "hello"), "hello: absent is missing");
   CHECK_ERROR(json_get<int>(object, "big", "f"), "big: 18446744073709551615 is not allowed");
   CHECK_ERROR(json_get<int64_t>(object, "big", "f"), "an integer from -9223372036854775808 to");
+  const Json made_here = {{"n", int64_t{4}}};  // signed, unlike what was parsed
+  CHECK(json_get<uint64_t>(made_here, "n", "f") == 4);
   CHECK_ERROR(json_get<uint32_t>(object, "neg", "f"), "neg: -1 is not allowed");
   CHECK_ERROR(json_get<uint8_t>(parse_json(R"({"n": 256})", "f"), "n", "f"), "from 0 to 255");
   CHECK_ERROR(json_get<int>(object, "x", "f"), "x: 0.5 is not allowed");

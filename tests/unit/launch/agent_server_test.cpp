@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 #include <signal.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 
@@ -653,24 +654,36 @@ TEST_CASE("a launcher that takes over hears what the hosts have kept, until it l
 }
 
 TEST_CASE("an agent that is busy telling hears up to where a launcher that hands over has told") {
-  Launcher launcher;
-  OtherSide agent(launcher);
-  agent.join(launcher, "a");
-  const auto replica = launcher.agents.start(7, 1, json::object());
+  std::optional<Launcher> launcher(std::in_place);
+  OtherSide agent(*launcher);
+  agent.join(*launcher, "a");
+  auto replica = launcher->agents.start(7, 1, json::object());
   const json event = {{"type", "event"}, {"event", {{"event", "step"}, {"step", 4}}}};
   const json said = {{"type", "say"}, {"member", 7}, {"message", event}};
   agent.channel.send(said);
-  CHECK(launcher.until([&] { return launcher.agents.keep_events(); }));
-  for (int i = 0; i < 100; ++i) agent.channel.send(said);  // which it never reads
+  CHECK(launcher->until([&] { return launcher->agents.keep_events(); }));
+  for (int i = 0; i < 100; ++i) agent.channel.send(said);
 
-  std::thread handing([&] { launcher.agents.hand_over({.generation = 2, .step = 4}); });
+  std::thread handing([&] {
+    launcher->agents.hand_over({.generation = 2, .step = 4});
+    replica.reset();
+    launcher.reset();
+  });
   json last;
   while (auto message = agent.channel.receive()) last = *message;
-  agent.channel = Channel(Fd{});
-  handing.join();
   CHECK(last["type"] == "passed-on");
   CHECK(last["told"] == to_json(PassedOn{2, 4}));
   CHECK(last["replicas"] == json{{{"member", 7}, {"events", 1}}});
+  // The launcher stays until this end is closed, too, and reads: a connection that is closed with
+  // something unread is reset, and what has not been sent is lost.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(agent.channel.send(said));
+  ::shutdown(agent.channel.fd(), SHUT_WR);
+  handing.join();
+  int problem = 0;
+  socklen_t size = sizeof problem;
+  CHECK(::getsockopt(agent.channel.fd(), SOL_SOCKET, SO_ERROR, &problem, &size) == 0);
+  CHECK(problem == 0);
 }
 
 TEST_CASE("the newest roster is remembered with the generation that its launcher announces last") {

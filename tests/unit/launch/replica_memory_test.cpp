@@ -7,7 +7,7 @@ using nlohmann::json;
 
 namespace {
 
-json generation(uint64_t number) {
+json generation(int number) {
   return {{"type", "generation"},
           {"generation", number},
           {"immediate", true},
@@ -29,18 +29,18 @@ TEST_CASE("a replica's newest states are told in an order in which they can be t
   memory.said({{"type", "hello"}, {"protocol", 1}});
   memory.told({{"type", "welcome"}});
   memory.told(generation(4));
-  memory.said({{"type", "connected"}, {"generation", 4u}});
-  memory.said({{"type", "lost"}, {"generation", 4u}});
+  memory.said({{"type", "connected"}, {"generation", 4}});
+  memory.said({{"type", "lost"}, {"generation", 4}});
   memory.told(generation(5));
-  memory.said({{"type", "connected"}, {"generation", 5u}});
-  memory.said({{"type", "switched"}, {"generation", 5u}, {"step", 9}});
+  memory.said({{"type", "connected"}, {"generation", 5}});
+  memory.said({{"type", "switched"}, {"generation", 5}, {"step", 9}});
   CHECK(types(memory) == std::vector<std::string>{"hello", "connected", "switched"});
-  memory.said({{"type", "lost"}, {"generation", 5u}});
+  memory.said({{"type", "lost"}, {"generation", 5}});
   memory.told(generation(6));
   CHECK(types(memory) == std::vector<std::string>{"hello", "connected", "switched", "lost"});
   const json expected = {
-      {{"generation", 5u}, {"immediate", true}, {"members", {3, 5}}, {"cause", "death"}},
-      {{"generation", 6u}, {"immediate", true}, {"members", {3, 5}}, {"cause", "death"}}};
+      {{"generation", 5}, {"immediate", true}, {"members", {3, 5}}, {"cause", "death"}},
+      {{"generation", 6}, {"immediate", true}, {"members", {3, 5}}, {"cause", "death"}}};
   CHECK(memory.generations() == expected);
 }
 
