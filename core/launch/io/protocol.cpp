@@ -55,10 +55,16 @@ bool Channel::send(const nlohmann::json& message) {
 
 bool Channel::post(const nlohmann::json& message) {
   pending_ += frame_of(message);
-  return flush() && pending_.size() <= kMaxPending;
+  if (!flush()) return false;
+  overflowed_ = pending_.size() > kMaxPending;
+  return !overflowed_;
 }
 
 bool Channel::flush() {
+  if (overflowed_) {
+    pending_.clear();  // it may have begun a message, so nothing can follow
+    return false;
+  }
   size_t written = 0;
   IoState state = IoState::done;
   while (written < pending_.size() && state == IoState::done) {
