@@ -109,7 +109,7 @@ void Gradients::start(comm::Communicator* communicator, int micro_steps, bool me
   micro_ = 0;
   measure_ = measure;
   loss_scale_ = loss_scale;
-  finite_ = true;
+  sums_.clear();
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
   if (!direct() && shards_ == 0) agree_on_rows();
@@ -192,7 +192,8 @@ void Gradients::on_gradient(size_t parameter) {
   if (gradient.is_sparse()) gradient = stays ? rows_of(gradient) : gradient.to_dense();
   if (loss_scale_ != 1) values_of(gradient).mul_(1 / loss_scale_);
   if (direct()) {
-    if (!measure_ && gradient.device().is_cpu()) finite_ &= all_finite(values_of(gradient));
+    // A GPU would have a launch for each gradient.
+    if (!measure_ && gradient.is_cpu()) sums_.check(values_of(gradient));
     return;
   }
   take(parameter, gradient);
@@ -202,23 +203,22 @@ void Gradients::on_gradient(size_t parameter) {
 
 void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   Slot& slot = slots_[parameter];
-  double squares = 0;
+  // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
+  const int replicas = communicator_ ? communicator_->size() : 1;
+  const double factor = 1 / (replicas * weight_);
+  double& local = norms_[optimizer_.group_of(first_ + parameter)].local;
   if (sparse_[parameter] != 0) {
     const at::Tensor rows = rows_of(gradient);
-    squares = sum_squares(values_of(rows), {});
+    sums_.add_squares(values_of(rows), {}, factor, local);
     slot.rows = slot.filled ? at::add(slot.rows, rows).coalesce() : rows;
   } else {
     const Bucket& bucket = buckets_[slot.bucket];
     const at::Tensor& flat = shards_ > 0 ? bucket.node(shard_pass_.node) : bucket.flat;
     const bool add = shards_ > 0 ? shard_pass_.adds : slot.filled;
-    squares = store(flat.narrow(0, slot.offset, slot.count), gradient, add, measure_,
-                    preconditioners_[parameter]);
+    sums_.store(flat.narrow(0, slot.offset, slot.count), gradient, add, preconditioners_[parameter],
+                factor, measure_ ? &local : nullptr);
   }
   slot.filled = slot.reached = true;
-  finite_ &= std::isfinite(squares);
-  // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
-  const int replicas = communicator_ ? communicator_->size() : 1;
-  norms_[optimizer_.group_of(first_ + parameter)].local += squares / (replicas * weight_);
 }
 
 void Gradients::complete(int bucket) {
@@ -297,7 +297,7 @@ void Gradients::finish() {
     average_sparse();
   }
   const auto begun = Monotonic::now();
-  std::vector<at::Tensor> unchecked;
+  std::vector<gns::Dots> dots(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
@@ -313,22 +313,26 @@ void Gradients::finish() {
     }
     if (!parameter.grad().defined()) continue;
     if (!measure_) {
-      // The hook would have waited for the device.
-      if (!parameter.grad().device().is_cpu()) unchecked.push_back(values_of(parameter.grad()));
+      if (!parameter.grad().is_cpu()) sums_.check(values_of(parameter.grad()));
       continue;
     }
     if (direct() && has_previous() && previous_[i].defined()) {
-      const bool rows = parameter.grad().is_sparse() || previous_[i].is_sparse();
-      const Dots sums = rows ? dots_of_rows(parameter.grad(), previous_[i])
-                             : dots(parameter.grad(), previous_[i], preconditioners_[i]);
-      norms.total += sums.aa;
-      norms.previous += sums.bb;
-      norms.product += sums.ab;
+      if (parameter.grad().is_sparse() || previous_[i].is_sparse()) {
+        dots[i] = dots_of_rows(parameter.grad(), previous_[i]);
+      } else {
+        sums_.add_dots(parameter.grad(), previous_[i], preconditioners_[i], dots[i]);
+      }
     } else {
-      norms.total += sum_squares(values_of(parameter.grad()), preconditioners_[i]);
+      sums_.add_squares(values_of(parameter.grad()), preconditioners_[i], 1, norms.total);
     }
   }
-  finite_ &= all_finite(unchecked);
+  finite_ = sums_.read();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
+    norms.total += dots[i].aa;
+    norms.previous += dots[i].bb;
+    norms.product += dots[i].ab;
+  }
   for (const GroupNorms& norms : norms_) finite_ &= std::isfinite(norms.total);
   measure_seconds_ = seconds_since(begun);
 }

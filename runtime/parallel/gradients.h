@@ -28,6 +28,7 @@
 
 #include "runtime/data/sampler.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/parallel/gradient_sums.h"
 #include "runtime/parallel/reducer.h"
 #include "runtime/parallel/shard_tree.h"
 
@@ -167,6 +168,7 @@ class Gradients {
   std::optional<uint64_t> agreed_in_;  // generation
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;
+  GradientSums sums_;
   std::vector<GroupNorms> norms_;
   std::vector<Preconditioner> preconditioners_;  // of this step, when measured
   std::vector<at::Tensor> previous_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/parallel/gradient_sums.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -81,10 +82,14 @@ at::Tensor values_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
-Dots dots_of_rows(const at::Tensor& a, const at::Tensor& b) {
-  Dots result = {sum_squares(values_of(a), {}), sum_squares(values_of(b), {}), 0};
+gns::Dots dots_of_rows(const at::Tensor& a, const at::Tensor& b) {
   const at::NoGradGuard no_grad;
+  GradientSums sums;
+  gns::Dots result;
+  sums.add_squares(values_of(a), {}, 1, result.aa);
+  sums.add_squares(values_of(b), {}, 1, result.bb);
   if (a.is_sparse() && b.is_sparse()) {
+    sums.read();
     const at::Tensor products = at::mul(a.to(at::kDouble), b.to(at::kDouble));
     result.ab = products._values().sum().item<double>();
     return result;
@@ -92,7 +97,10 @@ Dots dots_of_rows(const at::Tensor& a, const at::Tensor& b) {
   const auto& rows = a.is_sparse() ? a : b;
   const auto& dense = a.is_sparse() ? b : a;
   const at::Tensor same = dense.detach().index_select(0, rows._indices()[0]);
-  result.ab = dots(same, rows._values(), {}).ab;
+  gns::Dots shared;
+  sums.add_dots(same, rows._values(), {}, shared);
+  sums.read();
+  result.ab = shared.ab;
   return result;
 }
 

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runtime/parallel/tensor_math.h"
+#include "runtime/gns/kernels.h"
 
 namespace adaptdl {
 
@@ -26,7 +26,7 @@ at::Tensor rows_of(const at::Tensor& gradient);
 at::Tensor values_of(const at::Tensor& gradient);
 
 // a * b and the squares, as if both were dense; one of them may be.
-Dots dots_of_rows(const at::Tensor& a, const at::Tensor& b);
+gns::Dots dots_of_rows(const at::Tensor& a, const at::Tensor& b);
 
 // The mean over the replicas: sums in order of rank, bitwise the same on all. `mine` has one
 // gradient for each of `parameters`, undefined if there is none. 16-bit numbers are added in fp32.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Wraps the loaders' buffers as tensors, without a copy.
+// Wraps the loaders' buffers as tensors, on a CPU without a copy.
 
 #include <vector>
 

@@ -264,29 +264,44 @@ void Stepper::run_backward(const at::Tensor& loss, const std::vector<at::Tensor>
   } else {
     weighed.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
   }
-  const double value = loss.item<double>() * static_cast<double>(run.pass_samples);
+  run.loss = loss.detach();
+  if (shards_ > 0) shard_buffers_.end_pass(run.steps[run.loaded - 1].rank);
+}
+
+// Waits for the device that computes the pass.
+void Stepper::read_loss() {
+  Running& run = *running_;
+  if (!run.loss.defined()) return;  // a pass without samples
+  const double value = run.loss.item<double>() * static_cast<double>(run.pass_samples);
+  run.loss.reset();
   run.report.samples += static_cast<double>(run.pass_samples);
   run.report.loss_sum += value;
   run.report.nonfinite |= !std::isfinite(value);
-  if (shards_ > 0) {
-    const int shard = run.steps[run.loaded - 1].rank;
-    run.report.shard_losses[static_cast<size_t>(shard)] = value;
-    shard_buffers_.end_pass(shard);
-  }
+  if (shards_ == 0) return;
+  const int shard = run.steps[run.loaded - 1].rank;
+  run.report.shard_losses[static_cast<size_t>(shard)] = value;
 }
 
 void Stepper::end_pass() {
   Running& run = *running_;
-  gradients_.front()->end_micro_step();
+  Gradients& gradients = *gradients_.front();
+  gradients.end_micro_step();
+  const bool last = run.done + 1 == run.passes;
+  // Alone, a GPU is waited for once, after all that the step asks of it. Others' gradients, and the
+  // statistics, take time of their own, which is measured.
+  const bool at_once = last && !run.team.communicator && !measures(*run.before);
+  if (at_once) gradients.finish();
+  read_loss();
   const StepHooks::Pass pass{run.pass_begun, run.team.replicas, run.steps.front().samples};
   hooks_.computed(pass);
   run.report.compute_s += seconds_since(run.pass_begun);
-  if (++run.done < run.passes) {
+  ++run.done;
+  if (!last) {
     run.report.accum_s += seconds_since(run.pass_begun) / (run.passes - 1);
     return;
   }
   const auto backward_done = Monotonic::now();
-  gradients_.front()->finish();
+  if (!at_once) gradients.finish();
   if (shards_ > 0) {
     shard_buffers_.combine(run.team.communicator, shards_, run.steps.front().sharers);
   }
@@ -381,6 +396,7 @@ Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
   for (const NamedTensor& parameter : gradients.parameters()) inputs.push_back(parameter.tensor);
   run_backward(loss, inputs);
   gradients.end_micro_step();
+  read_loss();
   const auto backward_done = Monotonic::now();
   run.report.compute_s += seconds_between(run.turn_begun, backward_done);
   gradients.finish();

@@ -147,6 +147,7 @@ class Stepper {
     std::optional<Pass> second_half;
     int64_t pass_samples = 0;  // of the present pass
     double weight = 1;         // of its loss
+    at::Tensor loss;           // of that pass, until it is read
     TimePoint pass_begun{};
     TimePoint turn_begun{};
     // Of turns, since the step was begun; and whether it was begun again after some.
@@ -155,6 +156,7 @@ class Stepper {
     std::vector<std::string> sums;  // names
   };
   Pass load_pass();
+  void read_loss();
   void end_pass();
   void run_backward(const at::Tensor& loss, const std::vector<at::Tensor>& inputs);
   void report_gradients(StepReport& report, const Gradients& gradients) const;

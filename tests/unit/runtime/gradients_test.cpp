@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "runtime/parallel/buffers.h"
-#include "runtime/parallel/tensor_math.h"
+#include "runtime/parallel/gradient_sums.h"
 #include "runtime/session/exchange.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/comm/group.h"
@@ -368,20 +368,101 @@ TEST_CASE("buffers: the mean of what differs, and nothing lost of what does not"
   });
 }
 
+namespace {
+
+// Of any type and layout, some of them large, so that they come in pieces and several lists.
+std::vector<at::Tensor> values_of_many_types(double shift) {
+  const auto of = [shift](at::ScalarType type, at::IntArrayRef shape) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    return at::sin(at::arange(count, at::kDouble) + shift).view(shape).to(type);
+  };
+  return {of(at::kFloat, {7}),
+          of(at::kDouble, {3, 50}),
+          of(at::kBFloat16, {40, 30}),
+          of(at::kHalf, {1000}),
+          of(at::kFloat, {20, 30}).t(),
+          at::empty({0}, at::kDouble),
+          of(at::kBFloat16, {(int64_t{1} << 24) + 5})};
+}
+
+double dot_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& divisor) {
+  const auto wide = [&](const at::Tensor& x) { return x.to(at::kDouble).div(divisor); };
+  return (wide(a) * wide(b)).sum().item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("sums over many tensors of any types are those over each") {
+  const auto first = values_of_many_types(0.1), second = values_of_many_types(0.7);
+  for (const int64_t steps : {0, 3, 9}) {  // divided from the sixth update on
+    CAPTURE(steps);
+    GradientSums sums;
+    double squares = 0, expected = 0;
+    std::vector<gns::Dots> dots(first.size());
+    std::vector<Preconditioner> divisors;
+    for (size_t i = 0; i < first.size(); ++i) {
+      const at::Tensor averages = steps == 0 ? at::Tensor() : second[i].square().add(0.25);
+      divisors.push_back({averages, 0.9, 1e-3, steps});
+      at::Tensor divisor = at::ones({});
+      if (steps > 5) {
+        const double correction = 1 - std::pow(0.9, steps);
+        divisor = averages.to(at::kDouble).div(correction).sqrt().add(1e-3);
+      }
+      sums.add_squares(first[i], divisors[i], 0.5, squares);
+      sums.add_dots(first[i], second[i], divisors[i], dots[i]);
+      expected += 0.5 * dot_of(first[i], first[i], divisor);
+    }
+    CHECK(sums.read());
+    CHECK(squares == doctest::Approx(expected).epsilon(1e-6));
+    for (size_t i = 0; i < first.size(); ++i) {
+      CAPTURE(i);
+      at::Tensor divisor = at::ones({});
+      if (steps > 5) {
+        divisor = divisors[i].exp_avg_sq.to(at::kDouble).div(1 - std::pow(0.9, steps)).sqrt();
+        divisor.add_(1e-3);
+      }
+      CHECK(dots[i].aa == doctest::Approx(dot_of(first[i], first[i], divisor)).epsilon(1e-6));
+      CHECK(dots[i].bb == doctest::Approx(dot_of(second[i], second[i], divisor)).epsilon(1e-6));
+      CHECK(dots[i].ab == doctest::Approx(dot_of(first[i], second[i], divisor)).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("what is launched may change before it is read") {
+  GradientSums sums;
+  at::Tensor values = at::full({5}, 2.0, at::kDouble);
+  double squares = 0;
+  sums.add_squares(values, {}, 1, squares);
+  sums.launch();
+  values.fill_(HUGE_VAL);
+  CHECK(squares == 0);
+  CHECK(sums.read());
+  CHECK(squares == doctest::Approx(20));
+  sums.check(values);
+  sums.clear();
+  CHECK(sums.read());
+}
+
 TEST_CASE("many tensors of any types are finite if each of their numbers is") {
   const auto of = [](at::ScalarType type, double value) {
     return at::full({3, 50}, value, at::TensorOptions(type));
   };
   std::vector<at::Tensor> all{of(at::kHalf, -65504), of(at::kFloat, 3e38), of(at::kDouble, 1e300),
                               of(at::kBFloat16, 1), at::empty({0})};
-  CHECK(all_finite(std::vector<at::Tensor>{}));
-  CHECK(all_finite(all));
+  const auto finite = [](const std::vector<at::Tensor>& tensors) {
+    GradientSums sums;
+    for (const at::Tensor& each : tensors) sums.check(each);
+    return sums.read();
+  };
+  CHECK(finite({}));
+  CHECK(finite(all));
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
     for (size_t i = 0; i < 4; ++i) {
       auto broken = all;
       broken[i] = all[i].clone();
       broken[i][1][7] = bad;
-      CHECK(!all_finite(broken));
+      CHECK(!finite(broken));
     }
   }
 }
