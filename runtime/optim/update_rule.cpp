@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "runtime/optim/apply_rule.h"
+#include "runtime/optim/fused.h"
 
 namespace adaptdl {
 namespace {
@@ -37,6 +38,11 @@ class SgdRule : public UpdateRule {
   bool passes_zeros_over() const override { return s_.momentum == 0 && s_.weight_decay == 0; }
 
   void update(const Update& update) const override {
+    const double momentum = s_.momentum == 0 ? 0 : update.momentum.value_or(s_.momentum);
+    // A fused update with buffers needs a momentum.
+    if (can_fuse(update) && (momentum > 0 || s_.momentum == 0)) {
+      return fused_sgd(update, s_, momentum);
+    }
     if (s_.momentum == 0) {
       rules::Sgd<false> rule;
       rule.lr = update.lr;
@@ -46,7 +52,7 @@ class SgdRule : public UpdateRule {
     rules::Sgd<true> rule;
     rule.lr = update.lr;
     rule.weight_decay = s_.weight_decay;
-    rule.momentum = update.momentum.value_or(s_.momentum);
+    rule.momentum = momentum;
     rule.taken = update.first ? 1 : 1 - s_.dampening;
     rule.of_buffer = s_.nesterov ? rule.momentum : 1;
     rule.of_gradient = s_.nesterov ? 1 : 0;
@@ -99,6 +105,7 @@ class AdamRule : public MomentsRule {
   }
 
   void update(const Update& update) const override {
+    if (can_fuse(update)) return fused_adam(update, s_, beta1(update), decoupled_);
     s_.amsgrad ? apply(rule<true>(update), update) : apply(rule<false>(update), update);
   }
 

@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "runtime/optim/fused.h"
+#include "runtime/optim/update_rule.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/optim/torch_reference.h"
@@ -206,6 +208,75 @@ TEST_CASE("layout, type and threads do not change what an optimizer computes") {
     }
   }
   at::set_num_threads(threads);
+}
+
+TEST_CASE("fused updates are those of the rules") {
+  const at::NoGradGuard no_grad;
+  for (const Kind kind : {Kind::sgd, Kind::adam, Kind::adamw}) {
+    for (const bool all : {false, true}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(all);
+      OptimizerSettings settings = spec_of(kind, all).defaults;
+      if (settings.eps == 0) settings.eps = 1e-8;
+      const auto rule = make_update_rule(kind, settings);
+      Update plain, fused;
+      for (Update* each : {&plain, &fused}) {
+        each->lr = 0.05;
+        each->parameters = {at::linspace(-1, 1, 60, at::kDouble).view({4, 15}),
+                            at::linspace(2, 3, 7, at::kDouble)};
+        for (size_t k = 0; k < rule->state_names().size(); ++k) {
+          each->state.push_back({at::zeros({4, 15}, at::kDouble), at::zeros({7}, at::kDouble)});
+        }
+      }
+      for (int64_t step = 1; step <= 5; ++step) {
+        for (Update* each : {&plain, &fused}) {
+          each->step = step;
+          each->first = step == 1;
+          each->momentum = all && step > 3 ? std::optional(0.7) : std::nullopt;
+          // The first one's is laid out otherwise.
+          each->gradients = {at::sin(at::arange(60, at::kDouble) + step).view({15, 4}).t(),
+                             at::sin(at::arange(7, at::kDouble) * step) + each->parameters[1]};
+        }
+        REQUIRE(alike(fused));
+        rule->update(plain);
+        if (kind == Kind::sgd) {
+          fused_sgd(fused, settings, fused.momentum.value_or(settings.momentum));
+        } else {
+          fused_adam(fused, settings, fused.momentum.value_or(settings.beta1), kind == Kind::adamw);
+        }
+        CHECK(fused.parameters[0]._version() >= step);
+        for (size_t i = 0; i < 2; ++i) {
+          CHECK(at::allclose(fused.parameters[i], plain.parameters[i], 1e-12, 1e-12));
+          for (size_t k = 0; k < plain.state.size(); ++k) {
+            CHECK(at::allclose(fused.state[k][i], plain.state[k][i], 1e-12, 1e-12));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a fused update is for tensors of one type, dense and laid out alike") {
+  const auto half = [] { return at::zeros({4, 6}, at::kHalf); };
+  Update update;
+  update.parameters = {half(), half()};
+  update.gradients = {half(), half()};
+  update.state = {{half(), half()}};
+  CHECK(alike(update));
+  CHECK_FALSE(can_fuse(update));  // on a CPU
+  const auto with = [&](auto&& change) {
+    Update changed = update;
+    change(changed);
+    return alike(changed);
+  };
+  CHECK_FALSE(with([](Update& u) { u.parameters[1] = u.parameters[1].to(at::kBFloat16); }));
+  CHECK_FALSE(with([](Update& u) { u.gradients[1] = u.gradients[1].to(at::kFloat); }));
+  CHECK_FALSE(with([](Update& u) { u.state[0][1] = u.state[0][1].to(at::kFloat); }));
+  CHECK_FALSE(with([](Update& u) { u.state[0][0] = at::zeros({6, 4}, at::kHalf).t(); }));
+  CHECK_FALSE(with([](Update& u) {
+    u.parameters[0] = at::zeros({4, 12}, at::kHalf).slice(1, 0, 6);
+  }));
+  CHECK(with([](Update& u) { u.gradients[0] = at::zeros({6, 4}, at::kHalf).t(); }));
 }
 
 TEST_CASE("a parameter without a gradient keeps its value and its state") {
