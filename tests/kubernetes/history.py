@@ -28,6 +28,7 @@ class Recorder(threading.Thread):
         super().__init__(daemon=True)
         self.api, self.path, self.events, self.stopped = api, path, [], False
         self.known = {}
+        self.followed = 0  # the version up to which nothing is missing
         self.start()
 
     def stop(self):
@@ -56,15 +57,17 @@ class Recorder(threading.Thread):
         if found is None:
             raise OSError("it is not listed")
         version = found["metadata"]["resourceVersion"]
+        # Between there and the list anything may have happened.
         if self.events:
-            self.events.append((int(version), "GAP", None))
+            self.events.append((self.followed, "GAP", None))
         present = {thing["metadata"]["uid"] for thing in found["items"]}
         for uid in [uid for uid in self.known if uid not in present]:
             gone = self.known.pop(uid)
-            self.events.append((int(version), "DELETED", gone))
+            self.events.append((self.followed, "DELETED", gone))
         for thing in found["items"]:
             if self.known.get(thing["metadata"]["uid"]) != thing:
                 self.note("SEEN", thing)
+        self.followed = int(version)
         return version
 
     def follow(self, version):
@@ -78,6 +81,7 @@ class Recorder(threading.Thread):
                 if event["type"] == "ERROR":
                     return None
                 version = event["object"]["metadata"]["resourceVersion"]
+                self.followed = int(version)
                 if event["type"] != "BOOKMARK":
                     self.note(event["type"], event["object"])
         return version

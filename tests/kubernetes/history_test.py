@@ -1,8 +1,11 @@
 """The rules of history.py: a correct history, and one violation of each rule."""
 
+import contextlib
+import json
+import time
 import unittest
 
-from history import Write, broken_leader_rules, broken_rules, late_writes
+from history import Recorder, Write, broken_leader_rules, broken_rules, late_writes
 
 
 def job(version, kind="MODIFIED", **status):
@@ -60,6 +63,35 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.broken(jobs), "")
         self.assertIn("group fell", self.broken([*LIFE[:6], (11, "GAP", None), job(
             12, "SEEN", phase="Pending", group=0, attainedService=3)]))
+
+
+class ForgetfulApi:
+    """Follows a job from version 3 to 5, has then forgotten what came next, and lists version 9."""
+
+    def __init__(self):
+        self.lists = [(3, job(1, phase="Pending")), (9, job(8, phase="Running", group=0))]
+        self.lines = [[("MODIFIED", job(5, phase="Pending", why="no slot")), ("ERROR", job(0))]]
+
+    def get(self, _path):
+        version, (_, _, thing) = self.lists.pop(0)
+        return {"metadata": {"resourceVersion": str(version)}, "items": [thing]}
+
+    @contextlib.contextmanager
+    def stream(self, _path):
+        lines = self.lines.pop(0) if self.lines else []
+        yield [json.dumps({"type": kind, "object": thing}) for kind, (_, _, thing) in lines]
+
+
+class Recording(unittest.TestCase):
+    def test_a_gap_begins_where_the_watch_has_ended(self):
+        recorder = Recorder(ForgetfulApi(), "/jobs")
+        end = time.monotonic() + 20
+        while len(recorder.events) < 4 and time.monotonic() < end:
+            time.sleep(0.01)
+        recorder.stop()
+        self.assertEqual([event[:2] for event in recorder.events],
+                         [(1, "SEEN"), (5, "MODIFIED"), (5, "GAP"), (8, "SEEN")])
+        self.assertEqual(broken_rules(recorder.events, [pod(7, 0, 0)]), [])
 
 
 def lease(version, holder, second):
