@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
@@ -56,15 +57,12 @@ bool Channel::send(const nlohmann::json& message) {
 bool Channel::post(const nlohmann::json& message) {
   pending_ += frame_of(message);
   if (!flush()) return false;
-  overflowed_ = pending_.size() > kMaxPending;
-  return !overflowed_;
+  if (pending_.size() <= kMaxPending) return true;
+  ::shutdown(fd(), SHUT_RDWR);
+  return false;
 }
 
 bool Channel::flush() {
-  if (overflowed_) {
-    pending_.clear();  // it may have begun a message, so nothing can follow
-    return false;
-  }
   size_t written = 0;
   IoState state = IoState::done;
   while (written < pending_.size() && state == IoState::done) {
@@ -72,6 +70,7 @@ bool Channel::flush() {
     state = stream_.send(std::string_view(pending_).substr(written), moved);
     written += moved;
   }
+  if (state == IoState::closed) written = pending_.size();  // nobody will read the rest
   pending_.erase(0, written);
   return state != IoState::closed;
 }

@@ -114,8 +114,8 @@ class Channel {
   bool send(const nlohmann::json& message);
 
   // For event loops: as send, but keeps, in order, what the socket does not accept at once, until
-  // flush(). False when the peer is gone, or leaves more than kMaxPending bytes unread; to post and
-  // flush it counts as gone from then on.
+  // flush(). False when the peer is gone, or leaves more than kMaxPending bytes unread: that ends
+  // the connection, for drain() and the peer, too.
   bool post(const nlohmann::json& message);
   bool flush();
   bool wants_write() const { return !pending_.empty(); }
@@ -151,7 +151,6 @@ class Channel {
   std::string buffer_;  // received; the first consumed_ bytes are processed
   size_t consumed_ = 0;
   std::string pending_;  // posted, not yet accepted by the socket
-  bool overflowed_ = false;
 };
 
 }  // namespace adaptdl::launch

@@ -77,10 +77,13 @@ TEST_CASE("channel: large messages block, posted ones wait") {
   bool accepted = true;
   for (int i = 0; i < 40 && accepted; ++i) accepted = left.post(big);
   CHECK_FALSE(accepted);
-  // Nor does it come back: a loop that only asks flush() notices, too.
+  // Nor does it come back: a loop that asks only flush(), or only drain(), notices, too.
   CHECK_FALSE(left.flush());
   CHECK_FALSE(left.post({{"type", "more"}}));
   CHECK_FALSE(left.wants_write());
+  CHECK_FALSE(left.drain([](const json&) {}));
+  while (right.receive()) {
+  }
 }
 
 TEST_CASE("channel: bytes that are not UTF-8 are replaced") {
