@@ -27,18 +27,28 @@ inline bool is_plain(const Update& update, size_t i, int states) {
   return plain;
 }
 
+// The gradient of parameter `i`, laid out like it.
+inline at::Tensor gradient_of(const Update& update, size_t i) {
+  const at::Tensor& parameter = update.parameters[i];
+  const at::Tensor& gradient = update.gradients[i];
+  if (gradient.strides() == parameter.strides()) return gradient;
+  return at::empty_like(parameter).copy_(gradient);
+}
+
+// As an operator of LibTorch does.
+inline void bump_version(const at::Tensor& parameter) {
+  parameter.unsafeGetTensorImpl()->bump_version();
+}
+
 // Calls f(parameter, gradient, state, elements) with plain memory of parameter `i`.
 template <typename T, typename F>
 void with_memory(const Update& update, size_t i, int states, const F& f) {
   const at::Tensor& parameter = update.parameters[i];
-  at::Tensor gradient = update.gradients[i];
-  if (gradient.strides() != parameter.strides()) {
-    gradient = at::empty_like(parameter).copy_(gradient);
-  }
+  const at::Tensor gradient = gradient_of(update, i);
   std::array<T*, kMaxStates> state{};
   for (int k = 0; k < states; ++k) state[k] = update.state[k][i].mutable_data_ptr<T>();
   f(parameter.mutable_data_ptr<T>(), gradient.const_data_ptr<T>(), state, parameter.numel());
-  parameter.unsafeGetTensorImpl()->bump_version();  // as an operator of LibTorch does
+  bump_version(parameter);
 }
 
 template <typename T>

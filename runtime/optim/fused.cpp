@@ -1,27 +1,24 @@
 #include "runtime/optim/fused.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "runtime/optim/apply_rule.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
 namespace {
 
-// Laid out as the parameters are; copies where they are not.
 std::vector<at::Tensor> gradients_of(const Update& update) {
-  std::vector<at::Tensor> gradients = update.gradients;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i].strides() == update.parameters[i].strides()) continue;
-    gradients[i] = at::empty_like(update.parameters[i]).copy_(update.gradients[i]);
+  std::vector<at::Tensor> gradients;
+  for (size_t i = 0; i < update.gradients.size(); ++i) {
+    gradients.push_back(rules::gradient_of(update, i));
   }
   return gradients;
 }
 
-// As other operators do, so that autograd notices.
 void bump_versions(const Update& update) {
-  for (const at::Tensor& each : update.parameters) each.unsafeGetTensorImpl()->bump_version();
+  for (const at::Tensor& each : update.parameters) rules::bump_version(each);
 }
 
 }  // namespace

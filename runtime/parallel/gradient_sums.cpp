@@ -12,7 +12,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 24;  // elements
+// Elements of a piece of a tensor, and of a list: of it up to three others are made.
+constexpr int64_t kPiece = int64_t{1} << 24, kList = 2 * kPiece;
 
 size_t count_of(const at::Tensor& tensor) {
   return static_cast<size_t>(tensor.numel());
@@ -36,15 +37,15 @@ bool GradientSums::Part::like(const Part& other) const {
   return a.device() == other.a.device() && a.scalar_type() == other.a.scalar_type() &&
          (sum != nullptr) == (other.sum != nullptr) &&
          (dots != nullptr) == (other.dots != nullptr) &&
-         squares.defined() == other.squares.defined() && divisor.beta2 == other.divisor.beta2 &&
-         divisor.eps == other.divisor.eps && divisor.steps == other.divisor.steps;
+         squares.defined() == other.squares.defined() && divisor.scale() == other.divisor.scale() &&
+         divisor.eps() == other.divisor.eps();
 }
 
 void GradientSums::queue(Part part, const Preconditioner& divisor) {
-  const bool divides = gns_divisor(divisor).kind() != gns::Divisor::Kind::ones;
+  part.divisor = gns_divisor(divisor);
+  const bool divides = part.divisor.kind() != gns::Divisor::Kind::ones;
   const at::Tensor a = flat(part.a), b = flat(part.b);
   const at::Tensor squares = divides ? flat(divisor.exp_avg_sq) : at::Tensor();
-  if (divides) part.divisor = {{}, divisor.beta2, divisor.eps, divisor.steps};
   for (int64_t begin = 0; begin < a.numel(); begin += kPiece) {
     const int64_t count = std::min(kPiece, a.numel() - begin);
     part.a = piece(a, begin, count);
@@ -122,12 +123,10 @@ at::Tensor GradientSums::norms_of(const std::vector<Part>& parts) {
     return at::stack(at::_foreach_norm(a, std::numeric_limits<double>::infinity()));
   }
   if (!divisors.empty()) {
-    const Preconditioner& by = first.divisor;
     widen(divisors, type);
     divisors = at::_foreach_sqrt(divisors);
-    at::_foreach_mul_(divisors,
-                      1 / std::sqrt(1 - std::pow(by.beta2, static_cast<double>(by.steps))));
-    at::_foreach_add_(divisors, by.eps);
+    at::_foreach_mul_(divisors, std::sqrt(static_cast<double>(first.divisor.scale())));
+    at::_foreach_add_(divisors, first.divisor.eps());
     at::_foreach_reciprocal_(divisors);
     if (first.dots) {
       a = at::_foreach_mul(divisors, a);
@@ -157,12 +156,12 @@ void GradientSums::launch() {
   while (!queue_.empty()) {
     Launched list;
     std::vector<Part> others;
-    int64_t bytes = 0;
+    int64_t elements = 0;
     for (Part& part : queue_) {
-      const auto size = static_cast<int64_t>(part.a.nbytes());
+      const int64_t size = part.a.numel();
       const bool fits =
-          list.parts.empty() || (part.like(list.parts.front()) && bytes + size <= kListBytes);
-      if (fits) bytes += size;
+          list.parts.empty() || (part.like(list.parts.front()) && elements + size <= kList);
+      if (fits) elements += size;
       (fits ? list.parts : others).push_back(std::move(part));
     }
     list.norms = norms_of(list.parts);

@@ -5,8 +5,8 @@
 // Plain fp32 memory on a CPU is summed at once, in one pass and in float64 (gns/kernels.h).
 // Everything else is queued for LibTorch's operators on lists of tensors, which on a GPU are a few
 // launches however many tensors there are, and read() waits for the device once. Intermediate
-// results take kListBytes or so, however large the tensors. A GPU sums float32 and narrower types
-// in float32, so gradients beyond 1e19 count as not finite there.
+// results take 400 MB at most, however large the tensors; twice that in float64. A GPU sums float32
+// and narrower types in float32, so gradients beyond 1e19 count as not finite there.
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +22,6 @@ namespace adaptdl {
 // shape of the values, or is empty.
 class GradientSums {
  public:
-  static constexpr int64_t kListBytes = int64_t{256} << 20;
-
   // sum += factor * |values / divisor|^2
   void add_squares(const at::Tensor& values, const Preconditioner& divisor, double factor,
                    double& sum);
@@ -50,7 +48,7 @@ class GradientSums {
  private:
   struct Part {  // flat tensors of at most kPiece elements
     at::Tensor a, b, squares;
-    Preconditioner divisor;  // of it only the numbers
+    gns::Divisor divisor;  // of it only the numbers
     double factor = 1;
     double* sum = nullptr;  // of a alone
     gns::Dots* dots = nullptr;

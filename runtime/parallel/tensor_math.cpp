@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "runtime/gns/kernels.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {

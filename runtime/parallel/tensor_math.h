@@ -1,6 +1,6 @@
 #pragma once
 
-// Tensors as plain memory, as collectives know them, and copied into buckets.
+// Tensors as plain memory, and as collectives know them.
 
 #include <ATen/core/Tensor.h>
 
