@@ -67,7 +67,8 @@ def copying_host_lost(folder, draw):
             kill(pid)
         lost = runs[0].last_step()
         copied_since(site, runs[0], lost, 2)
-        check(steps_on(site, 0)[0] == steps_on(site, 2)[0], "not the same step")
+        wait_until(lambda: steps_on(site, 0)[0] == steps_on(site, 2)[0],  # written at once
+                   "the same step on both", tell=runs[0].story)
         end(runs[0])
         check(runs[2].end() == 143, "a host of a stopped run")
 

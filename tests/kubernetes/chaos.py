@@ -165,9 +165,12 @@ class Chaos:
             phase in ENDED for phase in self.world.pods_by_phase()), "no pod is left running", 120)
         jobs.stop()
         pods.stop()
-        problems = broken_rules(jobs.events, pods.events)
+        problems = broken_rules(jobs.events, pods.events, self.excused_creations())
         check(not problems, "rules that were broken", *problems)
 
+    def excused_creations(self):
+        """Versions of pods that an operator created after it had led: none of a killed one."""
+        return set()
 
     def life(self, seconds):
         self.world.prepare()

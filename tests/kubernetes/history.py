@@ -111,9 +111,10 @@ def place(pod):
     return int(notes["adaptdl/group"]), int(notes["adaptdl/rank"])
 
 
-def broken_rules(job_events, pod_events):
-    """The rules broken in the Recorders' events of jobs and pods; empty if none."""
-    problems = []
+def broken_rules(job_events, pod_events, late=()):
+    """The rules broken in the Recorders' events of jobs and pods; empty if none. `late`: versions
+    of excused late writes; pods that they created may be of any group, but must go again."""
+    problems, late_pods = [], set()
     # Versions are one sequence for all kinds, in the order of writes.
     events = sorted([(version, 0, kind, job) for version, kind, job in job_events] +
                     [(version, 1, kind, pod) for version, kind, pod in pod_events],
@@ -136,8 +137,12 @@ def broken_rules(job_events, pod_events):
             continue
         if kind == "DELETED":
             pods.pop(uid, None)
+            late_pods.discard(uid)
             continue
-        if uid in pods:
+        if uid in pods or uid in late_pods:
+            continue
+        if version in late:
+            late_pods.add(uid)
             continue
         owner = thing["metadata"]["ownerReferences"][0]["uid"]
         group, rank = place(thing)
@@ -151,7 +156,7 @@ def broken_rules(job_events, pod_events):
         if owner in jobs and kind == "ADDED" and owner not in gap[0] and known != group:
             problems.append(f"{name} at {version}: made while the job's group was {known}")
         pods[uid] = (name, owner, (group, rank))
-    return problems
+    return problems + [f"the pod {uid}, created late, is still there" for uid in late_pods]
 
 
 # ---- leaders
@@ -196,8 +201,8 @@ def late_writes(lease_events, writes, users):
     hold the lease. `users`: {identity: user}.
 
     Kubernetes has no fencing: a request that was sent in time may arrive after another operator has
-    taken the lease, because the network or the server was slow. Such a write is excused: if it does
-    harm, the rules of jobs and pods find it. It is a violation if the operator had read what was
+    taken the lease, because the network or the server was slow. Such a write is excused: what harm
+    it does, the rules of jobs and pods find. It is a violation if the operator had read what was
     written after the lease was taken: then it has decided and sent it while the other one led.
     """
     terms = lease_terms(lease_events)

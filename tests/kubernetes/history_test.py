@@ -58,6 +58,12 @@ class Rules(unittest.TestCase):
         self.assertIn("of another group", self.broken(LIFE, [*PODS[:3], PODS[4]]))
         self.assertIn("group was 0", self.broken(LIFE, [pod(4, 1, 0)]))
 
+    def test_a_pod_that_was_created_late(self):
+        pods = [*PODS, pod(13, 0, 0)]
+        self.assertIn("group was 1", self.broken(LIFE, pods))
+        self.assertIn("still there", "; ".join(broken_rules(LIFE, pods, {13})))
+        self.assertEqual(broken_rules(LIFE, [*pods, pod(14, 0, 0, "DELETED")], {13}), [])
+
     def test_a_gap(self):
         jobs = [*LIFE[:4], (9, "GAP", None), job(10, "SEEN", phase="Pending", group=0)]
         self.assertEqual(self.broken(jobs), "")

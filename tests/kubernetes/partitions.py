@@ -148,7 +148,7 @@ class Partitions(Chaos):
         super().__init__(cluster, world, random.Random(seed))
         self.plan = random.Random(f"{seed} failures")
         self.network, self.relays, self.audit = world.network, relays, audit
-        self.paused, self.recoveries = [], []
+        self.paused, self.recoveries, self.leases = [], [], None
 
     # ---- failures of hosts
 
@@ -269,11 +269,20 @@ class Partitions(Chaos):
                    lambda: self.quietly(self.statuses))
         self.recoveries.append(time.monotonic() - begun)
 
-    def leaders_problems(self, leases):
+    def told_writes(self):
+        """All that was written so far, and who has written it."""
+        return writes_of(audited(self.audit)), self.world.identities()
+
+    def excused_creations(self):
+        return {write.version for write, why in late_writes(
+            self.leases.events, *self.told_writes())
+            if not why and write.what.startswith("create ")}
+
+    def leaders_problems(self):
         """Prints what leaders did; returns the rules that they have broken."""
-        leases.stop()
-        users, writes = self.world.identities(), writes_of(audited(self.audit))
-        late = late_writes(leases.events, writes, users)
+        self.leases.stop()
+        writes, users = self.told_writes()
+        late = late_writes(self.leases.events, writes, users)
         print(f"{len(writes)} writes of {len(users)} operators, {len(late)} of them late; "
               f"{sum(relay.refused for relay in self.relays)} requests answered 429; "
               f"packets {self.network.carried}; recovery within "
@@ -281,14 +290,14 @@ class Partitions(Chaos):
               flush=True)
         for write, why in late:
             print(f"    late: {write}: {why or 'excused'}", flush=True)
-        return broken_leader_rules(leases.events, writes, users)
+        return broken_leader_rules(self.leases.events, writes, users)
 
     def life(self, seconds):
-        leases, problems = Recorder(self.world.api, LEASES), []
+        self.leases, problems = Recorder(self.world.api, LEASES), []
         try:
             super().life(seconds)
         finally:
-            problems += self.leaders_problems(leases)
+            problems += self.leaders_problems()
         check(not problems, "rules that were broken by leaders", *problems)
 
 

@@ -82,6 +82,7 @@ class Reconciler {
   void count_service();
   void stop(const std::string& why);
   void remove_all();
+  void remove_strangers();
   void remove(const PodFacts& pod);
   void lost(const PodFacts& pod);
   void refused_by(const PodFacts& pod);
@@ -176,7 +177,8 @@ void Reconciler::decide(const std::string& problem) {
   const PodFacts* const first = first_ended();
   if (first != nullptr && !waits_for_leader()) return ended_badly(*first);
   if (status_.phase == "Stopping") return stop("");
-  if (group_.size() != pods_.size()) return stop("");  // pods of an earlier group are left
+  if (group_.empty() && !pods_.empty()) return stop("");  // pods of an earlier group are left
+  remove_strangers();
   if (job_.suspended) {
     status_.allocation.clear();
     return stop("the job is suspended");
@@ -421,6 +423,14 @@ void Reconciler::stop(const std::string& why) {
 void Reconciler::remove_all() {
   status_.ready = 0;
   for (const PodFacts& pod : pods_) remove(pod);
+}
+
+// Pods of an earlier group beside the present one. An operator that led before may have asked for
+// them in time, and its request came late. They must not stop those that train.
+void Reconciler::remove_strangers() {
+  for (const PodFacts& pod : pods_) {
+    if (pod.group != status_.group) remove(pod);
+  }
 }
 
 void Reconciler::remove(const PodFacts& pod) {

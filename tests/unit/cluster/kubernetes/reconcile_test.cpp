@@ -120,6 +120,28 @@ TEST_CASE("an allocation that changes restarts the job in a new group") {
   CHECK(decision.status.failures == 0);
 }
 
+TEST_CASE("a pod of an earlier group that was created late does not stop those that train") {
+  JobObject job = running(kTwo);
+  job.status.group = 1;
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
+  for (PodFacts& pod : pods) {
+    pod.name = "digits-u-1-1-" + std::to_string(pod.rank);
+    pod.group = 1;
+  }
+  pods.push_back(sample_pod(0, "n3", 1));
+  JobDecision decision = decide(job, pods);
+  CHECK(decision.status.phase == "Running");
+  CHECK(decision.status.ready == 2);
+  REQUIRE(decision.remove.size() == 1);
+  CHECK(decision.remove[0].name == pods[2].name);
+
+  job.status.phase = "Stopping";  // it keeps the next group from starting
+  CHECK(decide(job, {pods[2]}).status.phase == "Stopping");
+  CHECK(decide(job, {pods[2]}).create.empty());
+  job.status.phase = "Starting";  // its own pods were not seen yet
+  CHECK(decide(job, {pods[2]}).status.phase == "Stopping");
+}
+
 TEST_CASE("a job whose pods end with 143 when they are stopped is restartable from then on") {
   JobObject job = running(kTwo);
   std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
