@@ -44,6 +44,16 @@ std::string shallow(std::string_view text, int of_objects, int most) {
   return result += text.substr(taken);
 }
 
+// Whether what begins there is the value of this key, written with its quotes.
+bool is_value_of(std::string_view text, size_t at, std::string_view key) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  text = text.substr(0, at);
+  text = text.substr(0, text.find_last_not_of(kBlank) + 1);
+  if (!text.ends_with(':')) return false;
+  text.remove_suffix(1);
+  return text.substr(0, text.find_last_not_of(kBlank) + 1).ends_with(key);
+}
+
 }  // namespace
 
 Json parse_answer(std::string_view text, std::string_view what, ObjectsAre objects) {
@@ -52,6 +62,37 @@ Json parse_answer(std::string_view text, std::string_view what, ObjectsAre objec
   const JsonLimits limits{.max_bytes = std::numeric_limits<size_t>::max(), .max_depth = most};
   if (!is_deep(text, most)) return parse_json(text, what, limits);
   return parse_json(shallow(text, of_objects, most), what, limits);
+}
+
+ListAnswer parse_list(std::string_view text, std::string_view what) {
+  ListAnswer answer;
+  std::string rest;
+  int depth = 0;
+  size_t taken = 0, begun = 0;
+  bool in_items = false;
+  for_each_bracket(
+      text,
+      [&](size_t at) {
+        ++depth;
+        if (depth == 2) in_items = text[at] == '[' && is_value_of(text, at, "\"items\"");
+        if (depth == 3 && in_items && text[at] == '{') begun = at;
+      },
+      [&](size_t at) {
+        if (depth == 3 && in_items && text[at] == '}') {
+          answer.items.push_back(text.substr(begun, at + 1 - begun));
+          rest += text.substr(taken, begun - taken);
+          rest += "0";
+          taken = at + 1;
+        }
+        --depth;
+      });
+  rest += text.substr(taken);
+  answer.list = parse_answer(rest, what, ObjectsAre::whole);
+  if (!answer.list.is_object()) fail("{}: the answer is not a list", what);
+  const Json& items = answer.list["items"];
+  if (!items.is_array() && !items.is_null()) fail("{}: items is not a list", what);
+  if (items.size() != answer.items.size()) fail("{}: an item is not an object", what);
+  return answer;
 }
 
 bool too_deep(const Json& object) {

@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kMaxWarnings = 100;
 
 constexpr const char* kJson = "application/json";
+constexpr const char* kMetadata =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 const char* propagation_text(DeleteOptions::Propagation propagation) {
   using Propagation = DeleteOptions::Propagation;
@@ -337,17 +339,13 @@ ObjectList Client::list(const Resource& collection, const ListOptions& options) 
     std::string next;
     try {
       do {
-        HttpResponse response = list_page(collection, options, next, objects);
-        Json page = parse_answer(response.body, what, ObjectsAre::below_members);
-        response = {};  // free its memory before the objects need theirs
-        if (!page.is_object()) fail("{}: the answer is not a list", what);
-        const Json& metadata = object_at(page, "metadata");
+        const HttpResponse response = list_page(collection, options, next, objects);
+        const ListAnswer page = parse_list(response.body, what);
+        const Json& metadata = object_at(page.list, "metadata");
         result.resource_version = text_at(metadata, "resourceVersion");
         next = text_at(metadata, "continue");
-        Json& items = page["items"];
-        if (!items.is_array() && !items.is_null()) fail("{}: items is not a list", what);
-        for (Json& item : items) {
-          if (!item.is_object()) fail("{}: an item is not an object", what);
+        for (const std::string_view text : page.items) {
+          Json item = parse_answer(text, what, ObjectsAre::whole);
           if (options.trim) options.trim(item);
           result.items.push_back(std::move(item));
         }
@@ -367,11 +365,12 @@ Query Client::write_query(bool dry_run, const std::string& manager) const {
 }
 
 Json Client::write(const char* method, const Resource& resource, const Query& query,
-                   const Json& body, const char* type, Repeat repeat, bool only_once) {
+                   const Json& body, const char* type, Repeat repeat, bool only_once,
+                   const char* accept) {
   const std::string what = fmt::format("{} {}", method, resource.describe());
   const HttpResponse response = send({.method = method,
                                       .url = resource.path() + query_text(query),
-                                      .headers = {{"Content-Type", type}, {"Accept", kJson}},
+                                      .headers = {{"Content-Type", type}, {"Accept", accept}},
                                       .body = dump_json(body),
                                       .timeout = options_.timeout,
                                       .only_once = only_once},
@@ -396,7 +395,8 @@ Json Client::patch(const Resource& object, PatchKind kind, const Json& patch,
                                                 : "application/strategic-merge-patch+json";
   const bool once = kind == PatchKind::json;
   return write("PATCH", object, write_query(options.dry_run, ""), patch, type,
-               once ? Repeat::if_refused : Repeat::always, once);
+               once ? Repeat::if_refused : Repeat::always, once,
+               options.metadata_only ? kMetadata : kJson);
 }
 
 Json Client::apply(const Resource& object, const Json& value, const ApplyOptions& options) {

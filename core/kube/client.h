@@ -57,6 +57,8 @@ struct WriteOptions {
   // create(): retry after a 429. False for evictions, where a 429 means that a PodDisruptionBudget
   // forbids one now.
   bool insist = true;
+  // patch(): the answer need hold only the object's metadata, which a large object costs less.
+  bool metadata_only = false;
 };
 enum class PatchKind { json, merge, strategic };  // custom resources do not support strategic ones
 struct ApplyOptions {
@@ -138,7 +140,8 @@ class Client {
   HttpResponse send_once(const HttpRequest& request, const Identity& identity);
   HttpResponse send_traced(const HttpRequest& request, const Identity& identity);
   Json write(const char* method, const Resource& resource, const Query& query, const Json& body,
-             const char* type, Repeat repeat, bool only_once);
+             const char* type, Repeat repeat, bool only_once,
+             const char* accept = "application/json");
   Query write_query(bool dry_run, const std::string& manager) const;
   void warn(const HttpResponse& response);
 

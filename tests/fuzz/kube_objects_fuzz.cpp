@@ -65,9 +65,10 @@ void add_job(Json job, Objects& objects) {
   ADAPTDL_CHECK(status_patch(status, status).is_null());
 }
 
-Objects read(const Json& list) {
+Objects read(const kube::ListAnswer& list) {
   Objects objects;
-  for (const Json& item : list_at(list, "items")) {
+  for (const std::string_view text : list.items) {
+    const Json item = kube::parse_answer(text, "fuzz", kube::ObjectsAre::whole);
     const std::string kind = text_at(item, "kind");
     if (kind == "AdaptDLJob") add_job(item, objects);
     if (kind == "Pod") add_pod(item, objects);
@@ -104,18 +105,17 @@ void make_pods(const JobObject& job, const JobDecision& decision) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Json list;
+  Objects objects;
   try {
-    list = kube::parse_answer(fuzz_text(data, size), "fuzz", kube::ObjectsAre::below_members);
+    objects = read(kube::parse_list(fuzz_text(data, size), "fuzz"));
   } catch (const Error&) {
     return 0;
   }
-  Objects objects = read(list);
   std::vector<std::string> names;
   for (const NodeFacts& node : objects.nodes) names.push_back(node.name);
   std::sort(names.begin(), names.end());
   for (PodFacts& pod : objects.pods) {
-    if (waits_silently(pod, kNow)) read_pod_events(objects.events, pod);
+    if (waits_silently(pod, kNow - pod.created_s)) read_pod_events(objects.events, pod);
   }
   for (size_t i = 0; i < objects.jobs.size(); ++i) {
     const JobObject& job = objects.jobs[i];

@@ -4,7 +4,8 @@ Usage: hostile.py COUNT SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as for run.py
 namespace create odd jobs (odd_objects.py) until the API server has taken COUNT, give many of them
 odd statuses, and create pods that say they are theirs. The pods go to nodes that exist only as
 objects. Meanwhile a good job begins every 20 s in another namespace, on the real node: its pod must
-be there within 30 s. In the end the operator is still the same process, and `adaptdl ls` shows all.
+be there within 30 s. At last come jobs that take much memory to be parsed. In the end the operator
+is still the same process, of a bounded size, and `adaptdl ls` shows all.
 """
 
 import concurrent.futures
@@ -21,7 +22,7 @@ import unicodedata
 
 import run
 from cluster import NODE
-from odd_objects import as_json, drawn, odd_job, odd_pod, odd_pod_status, odd_status
+from odd_objects import as_json, drawn, good_job, odd_job, odd_pod, odd_pod_status, odd_status
 from support import Failed, Results, check, run_command, shortened, status_of, wait_until
 from world import GROUP, World
 
@@ -31,6 +32,8 @@ THREADS = 6
 LINGER_S = 3  # of each batch, once complete
 BETWEEN_S = 20  # two good jobs
 WITHIN_S = 30  # a good job's pod is there
+LIMIT_MIB = 512 // 2  # half of the operator's memory, as `adaptdl install` sets it
+DENSE, DENSE_JOBS = 430_000, 20  # empty lists in a job
 FAKE_NODES = 3
 REAL = {"key": "example.org/real", "value": "yes", "effect": "NoSchedule"}  # a taint
 MERGE = "application/merge-patch+json"
@@ -175,6 +178,19 @@ class Storm:
             finally:
                 over.set()  # the others too, if one fails or this program is to end
 
+    def dense(self, count):
+        """Jobs near the API server's limit that take thirty times their length once parsed."""
+        job = good_job(drawn(self.seed, 0), "NAME", self.world.image)
+        job["spec"]["template"]["large"] = "DENSE"
+        text = as_json(job).replace(b'"DENSE"', b"[" + b"[]," * DENSE + b"[]]")
+
+        def create(number):
+            named = text.replace(b'"NAME"', b'"dense-%d"' % number)
+            status, answer = self.api.request("POST", self.jobs, named, accept=METADATA)
+            check(status == 201, "a dense job", answer)
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(create, range(count)))
+
     def alive(self):
         """The names of the jobs, in pages: all at once keep the API server busy."""
         names, more = [], ""
@@ -254,6 +270,10 @@ def life(world, count, seed):
               f"{[tuple(round(s, 1) for s in taken) for taken in good.taken[-3:]]}; peak "
               f"{status_of(operator.process.pid, 'VmHWM')} kB; {counters(operator)}", flush=True)
         storm.clear()
+    storm.dense(DENSE_JOBS)
+    time.sleep(LINGER_S)
+    storm.check_shown()
+    storm.clear()
     good.stop()
     nodes.stop()
     report(operator, storm, good, time.monotonic() - begun)
@@ -262,6 +282,8 @@ def life(world, count, seed):
     late = [taken for taken in good.taken if taken[0] > WITHIN_S]
     check(not late, f"good jobs that had no pod within {WITHIN_S} s", *late)
     check(operator.process.poll() is None, "the operator ended", operator.process.returncode)
+    peak = int(status_of(operator.process.pid, "VmHWM")) // 1024
+    check(peak < LIMIT_MIB, f"the operator took {peak} MiB")
 
 
 def counters(operator):

@@ -168,7 +168,9 @@ def mutate_size(draw, job):
     length = LONGEST if draw.random() < 0.05 else draw.choice((1000, 70_000, LONG))
     place = draw.choice((job["spec"]["template"], job["spec"], job["metadata"]["annotations"]
                          if isinstance(job["metadata"].get("annotations"), dict) else job["spec"]))
-    place[draw.choice(("spec", "large", "larger"))] = draw.choice("x\u00e9") * (length // 2)
+    # Parsed, a list of empty lists takes twenty times its length.
+    place[draw.choice(("spec", "large", "larger"))] = draw.choice((
+        "x" * (length // 2), "\u00e9" * (length // 2), [[]] * (length // 4)))
 
 
 MUTATIONS = (mutate_template, mutate_template, mutate_template, mutate_spec, mutate_job,

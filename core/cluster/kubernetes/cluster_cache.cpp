@@ -38,7 +38,8 @@ void keep_ours(Json& notes) {
 
 void trim_metadata(Json& metadata) {
   keep_only(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
-                       "ownerReferences", "creationTimestamp", "deletionTimestamp"});
+                       "ownerReferences", "creationTimestamp", "deletionTimestamp",
+                       "deletionGracePeriodSeconds"});
 }
 
 std::string job_of(const Json& pod) {
@@ -48,6 +49,10 @@ std::string job_of(const Json& pod) {
 
 std::string id_of(const Json& job) {
   return kube::metadata_text(job, "namespace") + "/" + kube::metadata_text(job, "name");
+}
+
+std::string version_of(const Json& object) {
+  return kube::metadata_text(object, "resourceVersion");
 }
 
 }  // namespace
@@ -183,7 +188,7 @@ void ClusterCache::node_changed(const Json& object, bool gone) {
 }
 
 void ClusterCache::job_changed(const Json& object) {
-  const std::string id = id_of(object), version = kube::metadata_text(object, "resourceVersion");
+  const std::string id = id_of(object), version = version_of(object);
   {
     const std::lock_guard lock(mutex_);
     const auto found = written_.find(id);
@@ -230,8 +235,7 @@ void ClusterCache::pod_changed(const Json& object, bool gone) {
 std::optional<KnownJob> ClusterCache::known(const std::string& id, const Json& object) const {
   const Json* newest = &object;
   const auto found = written_.find(id);
-  if (found != written_.end() &&
-      found->second.older.contains(kube::metadata_text(object, "resourceVersion"))) {
+  if (found != written_.end() && found->second.older.contains(version_of(object))) {
     newest = &found->second.object;
   }
   try {
@@ -313,18 +317,23 @@ std::optional<std::string> ClusterCache::accelerator_of(
   return kubernetes::accelerator_of(nodes, nodes_);
 }
 
-void ClusterCache::wrote(const std::string& id, const std::string& base, Json answer) {
+void ClusterCache::wrote(const std::string& id, const std::string& base, const std::string& made,
+                         const Json& patch) {
   const kube::Object seen = find_job(id);
   const std::lock_guard lock(mutex_);
-  const std::string version = kube::metadata_text(answer, "resourceVersion");
-  // The watch has reported it already.
-  if (seen != nullptr && kube::metadata_text(*seen, "resourceVersion") == version) {
-    written_.erase(id);
-    return;
+  const auto found = written_.find(id);
+  const Json* before = seen.get();
+  if (found != written_.end() && version_of(found->second.object) == base) {
+    before = &found->second.object;
   }
+  // The watch has reported it already, or a later one.
+  if (before == nullptr || version_of(*before) != base) return void(written_.erase(id));
+  Json now = *before;
+  now["metadata"]["resourceVersion"] = made;
+  now["status"].merge_patch(patch);
   Written& written = written_[id];
   written.older.insert(base);
-  written.object = std::move(answer);
+  written.object = std::move(now);
 }
 
 void ClusterCache::expect(const std::string& id, const std::set<std::string>& pods) {

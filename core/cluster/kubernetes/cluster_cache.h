@@ -53,8 +53,9 @@ class ClusterCache {
   NodeFacts node(const std::string& name) const;  // of an unknown one only the names
   std::optional<std::string> accelerator_of(const std::vector<std::string>& nodes) const;
 
-  // Notes a write to the version `base` of a job, and the API server's answer.
-  void wrote(const std::string& id, const std::string& base, Json answer);
+  // Notes that a merge patch of a job's status has made the version `made` of the version `base`.
+  void wrote(const std::string& id, const std::string& base, const std::string& made,
+             const Json& patch);
 
   // Notes pods that are being created: expected until the watch reports them, for at most 30 s.
   void expect(const std::string& id, const std::set<std::string>& pods);

@@ -202,6 +202,26 @@ TEST_CASE("an object that is nested too deeply does not hide the others") {
   check(parse_watch_line(dump_json({{"type", "ADDED"}, {"object", odd}})).object);
 }
 
+TEST_CASE("a list is taken apart before its items are parsed") {
+  const std::string text = R"( {"kind": "List", "metadata": {"items": [{"a": 1}], "continue": "n"},
+    "other": "\"items\": [{", "items" : [ {"a": "}]", "b": [{}, [2]]} ,{},
+    {"items": [{"items": []}]}], "last": [[{}]]} )";
+  const ListAnswer answer = parse_list(text, "it");
+  Json list = answer.list, items = Json::array();
+  for (const std::string_view item : answer.items) items.push_back(Json::parse(item));
+  list["items"] = items;
+  CHECK(list == Json::parse(text));
+  CHECK(items.size() == 3);
+  CHECK(parse_list(R"({"items": null})", "it").items.empty());
+  CHECK(parse_list("{}", "it").items.empty());
+  for (const char* bad : {"", "{", R"({"items": [{]})", R"({"items": [{})", R"({"items": [{} {}]})",
+                          R"({"items": [{}]} {)", R"({"items": {"a": {}}})", R"({"items": [[{}]]})",
+                          R"({"items": [0, {}], "items": [{}]})", "[[{}]]", "}]}{[{"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_list(bad, "it"), Error);
+  }
+}
+
 TEST_CASE("answers that are no objects are Errors") {
   FakeApi api;
   Client client(api.config());

@@ -13,18 +13,24 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr const char* kTooLarge = "adaptdl/tooLarge";  // set by trim_job()
+constexpr size_t kMostLikeness = 16u << 10;            // bytes of memory
 
 // Of the numbers in a status, far beyond what we write: one can still be added.
 constexpr int kMostCounted = 1'000'000'000;
 constexpr int64_t kMostGroups = int64_t{1} << 53;
 
-// Approximately the length of the value as JSON.
-size_t json_size(const Json& value) {
-  if (value.is_string()) return value.get_ref<const std::string&>().size() + 3;
-  if (!value.is_structured()) return 6;
-  size_t sum = 2;
-  for (const auto& [key, member] : value.items()) {
-    sum += json_size(member) + (value.is_object() ? key.size() + 3 : 0);
+// Approximately the memory that the value takes: many times its text where that is "[],[],...".
+size_t memory_of(const Json& value) {
+  constexpr size_t kOwn = 16, kText = 32, kStructure = 64, kMember = 80;
+  if (value.is_string()) return kOwn + kText + value.get_ref<const std::string&>().size();
+  if (!value.is_structured()) return kOwn;
+  size_t sum = kOwn + kStructure;
+  if (value.is_array()) {
+    for (const Json& element : value) sum += memory_of(element);
+  } else {
+    for (const auto& [key, member] : value.items()) {
+      sum += kMember + key.size() + memory_of(member);
+    }
   }
   return sum;
 }
@@ -168,7 +174,23 @@ void read_spec(const Json& spec, JobObject& job) {
   job.max_replicas = max;
 }
 
+// What the lengths of later jobs are estimated by; no pod is made of it any more.
+Json likeness_only(const Json& pod_template) {
+  const Json& containers = list_at(object_at(pod_template, "spec"), "containers");
+  Json kept = Json::object();
+  for (const char* key : {"image", "command", "args"}) {
+    if (containers.empty()) break;
+    if (const Json& value = member(containers.front(), key); !value.is_null()) kept[key] = value;
+  }
+  if (memory_of(kept) > kMostLikeness) return Json::object();
+  return {{"spec", {{"containers", Json::array({std::move(kept)})}}}};
+}
+
 }  // namespace
+
+bool is_large_template(const Json& pod_template) {
+  return memory_of(pod_template) > kMostTemplate;
+}
 
 void trim_job(Json& object) {
   if (!object.is_object()) return;
@@ -178,9 +200,11 @@ void trim_job(Json& object) {
   if (found == spec->end()) return;
   if (kube::too_deep(object)) {
     *found = Json::object();
-  } else if (json_size(*found) > kMostTemplate) {
+  } else if (is_large_template(*found)) {
     *found = Json::object();
     object[kTooLarge] = true;
+  } else if (has_ended(text_at(object_at(object, "status"), "phase"))) {
+    *found = likeness_only(*found);
   }
 }
 
@@ -201,9 +225,8 @@ JobObject read_job(const Json& object, std::string& problem) {
     if (kube::too_deep(object)) {
       fail("spec: nested too deeply; a job has at most {} levels", kube::kMostDepth);
     }
-    if (object.contains(kTooLarge) || json_size(*job.pod_template) > kMostTemplate) {
-      fail("spec.template: larger than {} KiB; give large data as a ConfigMap or a volume",
-           kMostTemplate >> 10);
+    if (object.contains(kTooLarge) || is_large_template(*job.pod_template)) {
+      fail(kLargeTemplate);
     }
     read_spec(spec, job);
   } catch (const Error& error) {

@@ -52,6 +52,10 @@ struct GroupLeader {
   bool operator==(const GroupLeader&) const = default;
 };
 
+inline bool has_ended(std::string_view phase) {
+  return phase == "Succeeded" || phase == "Failed";
+}
+
 struct JobStatus {
   std::string phase;  // a JobPhase's name; "" before the controller has seen the job
   std::string reason, message;
@@ -78,7 +82,7 @@ struct JobStatus {
   std::optional<GroupLeader> leads;
 
   int launcher() const { return launchers.empty() ? 0 : launchers.back(); }  // a pod's rank
-  bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  bool ended() const { return has_ended(phase); }
   bool operator==(const JobStatus&) const = default;
 };
 
@@ -110,10 +114,15 @@ struct JobObject {
   std::string id() const { return job_namespace + "/" + name; }
 };
 
-// The largest template of a job, as JSON: an informer keeps the templates of all jobs.
-inline constexpr size_t kMostTemplate = 512u << 10;
+// The most memory (bytes) of a job's template once it is parsed: an informer keeps those of all
+// jobs. That is a text of this length, or some ten thousand short values.
+inline constexpr size_t kMostTemplate = 1u << 20;
+bool is_large_template(const Json& pod_template);
+inline constexpr const char* kLargeTemplate =
+    "spec.template: takes more than 1 MiB of memory; give large data as a ConfigMap or a volume";
 
-// Replaces the template of a job that is too deep or too large, for which read_job() then tells.
+// Replaces the template of a job that is too deep or too large, for which read_job() then tells. Of
+// one that has ended it keeps image, command and arguments of the first container.
 void trim_job(Json& object);
 
 // Reads what the API server sent. Ignores unknown fields. A wrong type in the status, or a number

@@ -71,24 +71,22 @@ void JobReconciler::reconcile_job(const std::string& id) {
   }
   // Asked first: a pod that the watch reports in between is no longer expected then, and would be
   // missing among the pods.
-  bool expects_pods = cache_.expects(id);
+  const bool expects_pods = cache_.expects(id);
   std::vector<PodFacts> pods = cache_.pods(known->job);
-  ask_events(known->job, pods);
   const auto nodes = cache_.node_names();
-  const auto decide = [&] {
-    return reconcile(known->job, known->problem, pods, facts_of(known->job, *nodes, expects_pods));
-  };
+  ClusterFacts facts = facts_of(known->job, *nodes, expects_pods);
+  ask_events(known->job, facts, pods);
   {
     const std::lock_guard lock(mutex_);
     ++counts_.reconciled;
   }
   try {
-    JobDecision decision = decide();
+    JobDecision decision = reconcile(known->job, known->problem, pods, facts);
     const bool starts = !decision.create.empty();
     const bool stops = decision.status.phase != known->job.status.phase;
     if (pods.empty() && (starts || stops) && has_unseen_pods(known->job)) {
-      expects_pods = cache_.expects(id);
-      decision = decide();
+      facts.expects_pods = cache_.expects(id);
+      decision = reconcile(known->job, known->problem, pods, facts);
     }
     if (!carry_out(*known, pods, decision)) return try_again(id, kConflictPause);
   } catch (...) {
@@ -110,17 +108,11 @@ void JobReconciler::try_again(const std::string& id, double first_s) {
 
 ClusterFacts JobReconciler::facts_of(const JobObject& job, const std::vector<std::string>& nodes,
                                      bool expects_pods) {
-  ClusterFacts facts{wall_now_s(), nodes, expects_pods};
   const TimePoint now = Monotonic::now();
-  const auto seen_for = [&](Seen& seen, std::optional<double> time_s) {
-    if (seen.time_s != time_s) seen = {time_s, now};
-    return time_s ? seconds_between(seen.first, now) : 0.0;
-  };
-  const std::lock_guard lock(mutex_);
-  SeenTimes& seen = seen_[job.id()];
-  facts.starting_seen_s = seen_for(seen.group_started, job.status.group_started_s);
-  facts.completed_seen_s = seen_for(seen.completed, job.status.completed_s);
-  return facts;
+  return {wall_now_s(), nodes, expects_pods, [this, id = job.id(), now](double moment_s) {
+            const std::lock_guard lock(mutex_);
+            return seen_[id].seen_s(moment_s, now);
+          }};
 }
 
 // Whether the job has pods that the watch, which may be behind, has not reported; the cache then
@@ -143,10 +135,11 @@ bool JobReconciler::has_unseen_pods(const JobObject& job) {
 }
 
 // The pods of one job mostly have the same problem, so only the first silent pod's events are read.
-void JobReconciler::ask_events(const JobObject& job, std::vector<PodFacts>& pods) {
+void JobReconciler::ask_events(const JobObject& job, const ClusterFacts& facts,
+                               std::vector<PodFacts>& pods) {
   if (job.status.phase != phase_name(JobPhase::starting)) return;
   const auto silent = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& pod) {
-    return waits_silently(pod, wall_now_s());
+    return waits_silently(pod, facts.passed_s(pod.created_s));
   });
   if (silent == pods.end()) return;
   try {
@@ -196,10 +189,11 @@ bool JobReconciler::write_status(const KnownJob& known, const JobStatus& status)
   patch.erase("train");  // only Controller::write_hints() writes it
   const std::string id = known.job.id();
   try {
-    Json answer = client_.patch(
+    const std::string& base = known.job.resource_version;
+    const Json answer = client_.patch(
         kJobs.in(known.job.job_namespace, known.job.name, "status"), kube::PatchKind::merge,
-        {{"metadata", {{"resourceVersion", known.job.resource_version}}}, {"status", patch}});
-    cache_.wrote(id, known.job.resource_version, std::move(answer));
+        {{"metadata", {{"resourceVersion", base}}}, {"status", patch}}, {.metadata_only = true});
+    cache_.wrote(id, base, kube::metadata_text(answer, "resourceVersion"), patch);
     return true;
   } catch (const kube::ApiError& error) {
     if (error.not_found()) return false;

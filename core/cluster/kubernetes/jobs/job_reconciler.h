@@ -18,6 +18,7 @@
 #include "core/cluster/kubernetes/cluster_cache.h"
 #include "core/cluster/kubernetes/jobs/pod_builder.h"
 #include "core/cluster/kubernetes/jobs/reconcile.h"
+#include "core/cluster/kubernetes/jobs/seen_moments.h"
 #include "core/cluster/kubernetes/scheduler_view.h"
 
 namespace adaptdl::kubernetes {
@@ -50,7 +51,7 @@ class JobReconciler {
 
  private:
   bool has_unseen_pods(const JobObject& job);
-  void ask_events(const JobObject& job, std::vector<PodFacts>& pods);
+  void ask_events(const JobObject& job, const ClusterFacts& facts, std::vector<PodFacts>& pods);
   // False if the job was changed meanwhile, or is gone.
   bool carry_out(const KnownJob& known, const std::vector<PodFacts>& pods,
                  const JobDecision& decision);
@@ -75,17 +76,9 @@ class JobReconciler {
   std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was accepted
   // By job and node that refused its pods: until when the job avoids the node.
   std::map<std::string, std::map<std::string, TimePoint>> refusals_;
-  // A time since 1970 in a status, and when this process first saw it there.
-  struct Seen {
-    std::optional<double> time_s;
-    TimePoint first;
-  };
-  struct SeenTimes {
-    Seen group_started, completed;
-  };
-  std::map<std::string, SeenTimes> seen_;  // by job
-  std::map<std::string, int> failures_;    // by job, in a row
-  Rng rng_;                                // for jitter
+  std::map<std::string, SeenMoments> seen_;  // by job
+  std::map<std::string, int> failures_;      // by job, in a row
+  Rng rng_;                                  // for jitter
   ReconcilerCounts counts_;
 };
 

@@ -18,14 +18,14 @@ bool is_lost(const PodFacts& launcher) {
 }  // namespace
 
 bool may_be_led_again(const std::vector<const PodFacts*>& group, const JobStatus& status,
-                      double now_s) {
+                      double unled_s) {
   const int launcher = status.launcher();
   const bool lost = std::ranges::all_of(
       group, [launcher](const PodFacts* pod) { return pod->rank != launcher || is_lost(*pod); });
   const bool others = std::ranges::any_of(group, [launcher](const PodFacts* pod) {
     return pod->rank != launcher && pod->ready && pod->end == PodEnd::none;
   });
-  return lost && others && now_s - status.launcher_lost_s.value_or(now_s) < kSuccession;
+  return lost && others && unled_s < kSuccession;
 }
 
 LiveGroup fit_live_group(const std::vector<const PodFacts*>& group, const JobStatus& status) {

@@ -40,9 +40,9 @@ inline constexpr double kSuccession = 60;
 
 // Whether the launcher of a running group is lost, which is killed, told to stop or deleted, and
 // other pods may go on with one of them as the launcher. A launcher that ends otherwise has ended
-// the run.
+// the run. `unled_s`: since the loss was seen; 0 if it was not before.
 bool may_be_led_again(const std::vector<const PodFacts*>& group, const JobStatus& status,
-                      double now_s);
+                      double unled_s);
 
 // `group`: all pods of the present group, to be as `status` wishes: a node for each replica. The
 // pod that leads lives, or is not there.

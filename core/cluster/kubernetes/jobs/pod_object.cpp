@@ -164,6 +164,8 @@ PodFacts read_pod(const Json& object) {
   pod.created_s = seconds_at(metadata, "creationTimestamp");
   pod.deleted_s = seconds_at(metadata, "deletionTimestamp");
   pod.deleting = pod.deleted_s > 0;
+  const Json& grace = member(metadata, "deletionGracePeriodSeconds");
+  if (grace.is_number()) pod.grace_s = std::max(0.0, grace.get<double>());
   read_end(object, pod);
   read_conditions(status, pod);
   // The pod was deleted while it ran, so its program's end is not a failure.

@@ -21,9 +21,9 @@ std::string when(const Json& event) {
 
 }  // namespace
 
-bool waits_silently(const PodFacts& pod, double now_s) {
+bool waits_silently(const PodFacts& pod, double age_s) {
   return pod.scheduled && !pod.ready && !pod.deleting && pod.end == PodEnd::none &&
-         pod.reason.empty() && now_s >= pod.created_s + kSilent;
+         pod.reason.empty() && age_s >= kSilent;
 }
 
 void read_pod_events(const std::vector<Json>& events, PodFacts& pod) {

@@ -9,8 +9,8 @@
 namespace adaptdl::kubernetes {
 
 // Whether to read the pod's events: it is on its node, has not started for a while, and its status
-// does not say why. `now_s`: since 1970.
-bool waits_silently(const PodFacts& pod, double now_s);
+// does not say why. `age_s`: since it was created.
+bool waits_silently(const PodFacts& pod, double age_s);
 
 // Takes reason and message from the newest warning among `events` (v1 Events of the pod, which is
 // on its node; in any order). Ignores warnings from before it pulled an image, since that problem

@@ -25,11 +25,13 @@ constexpr double kLongestWait = 60;    // s between attempts to create refused p
 constexpr double kUnschedulable =
     60;  // s that a node may lack room, as while other pods still stop
 
-// Seconds that all replicas have been ready, by the last status; 0 if they are not.
-double ran_s(const JobStatus& status, double now_s) {
+// Seconds that all replicas have been ready, by the last status; 0 if they are not. The longer of
+// both clocks: a leap must not end a job, and what another operator saw counts.
+double ran_s(const JobStatus& status, const ClusterFacts& cluster) {
   for (const JobCondition& condition : status.conditions) {
     if (condition.type != "Ready" || !condition.is) continue;
-    return now_s - parse_rfc3339_s(condition.since).value_or(now_s);
+    const auto since = parse_rfc3339_s(condition.since);
+    return since ? std::max(cluster.now_s - *since, cluster.passed_s(*since)) : 0;
   }
   return 0;
 }
@@ -69,6 +71,7 @@ class Reconciler {
   void ended_badly(const PodFacts& pod);
   void acknowledge_leader();
   bool waits_for_leader() const;
+  double unled_s() const;
   std::string unled() const;
   bool needs_pickles() const;
   static std::string because(const PodFacts& pod);
@@ -76,6 +79,7 @@ class Reconciler {
   bool matches_allocation() const;
   bool complete() const;
   void learn_restartable();
+  double pause_s() const;
   void start();
   std::string nodes_text() const;
   void pending(std::string_view reason, const std::string& message);
@@ -230,13 +234,18 @@ void Reconciler::acknowledge_leader() {
 
 bool Reconciler::waits_for_leader() const {
   return job_.live && status_.phase == phase_name(JobPhase::running) &&
-         may_be_led_again(group_, status_, cluster_.now_s);
+         may_be_led_again(group_, status_, unled_s());
+}
+
+// Seconds since the loss of the launcher was seen.
+double Reconciler::unled_s() const {
+  return status_.launcher_lost_s ? cluster_.passed_s(*status_.launcher_lost_s) : 0;
 }
 
 // Why all replicas restart although only the launcher is lost; continues a sentence.
 std::string Reconciler::unled() const {
   if (!job_.live || !status_.launcher_lost_s) return "";
-  return cluster_.now_s - *status_.launcher_lost_s < kSuccession
+  return unled_s() < kSuccession
              ? "; no other replica could lead the run on"
              : fmt::format("; no other replica has led the run on within {} s", kSuccession);
 }
@@ -301,7 +310,7 @@ std::string Reconciler::because(const PodFacts& pod) {
 }
 
 void Reconciler::failure(std::string_view reason, const std::string& what) {
-  const bool forgiven = ran_s(job_.status, cluster_.now_s) >= kForgiven;
+  const bool forgiven = ran_s(job_.status, cluster_) >= kForgiven;
   status_.failures = forgiven ? 1 : status_.failures + 1;
   if (status_.failures > job_.backoff_limit) return end(false, reason, what);
   const double delay = std::min(kSlowest, std::exp2(std::clamp(status_.failures - 1, 0, 10)));
@@ -342,6 +351,12 @@ void Reconciler::learn_restartable() {
   });
 }
 
+// Until the next attempt. A time farther away than any pause is from before the clock was set back.
+double Reconciler::pause_s() const {
+  const double pause = status_.retry_s.value_or(0) - cluster_.now_s;
+  return pause <= std::max(kSlowest, kLongestWait) ? std::max(pause, 0.0) : 0;
+}
+
 // There is no pod.
 void Reconciler::start() {
   status_.ready = status_.replicas = 0;
@@ -349,9 +364,7 @@ void Reconciler::start() {
     status_.allocation.clear();  // other jobs may have it by now
     return pending(reason::kSuspended, "suspended until `adaptdl resume`");
   }
-  // A time farther away than any pause is from before the clock was set back.
-  const double pause = status_.retry_s.value_or(0) - cluster_.now_s;
-  if (pause > 0 && pause <= std::max(kSlowest, kLongestWait)) {
+  if (pause_s() > 0) {
     status_.phase = phase_name(JobPhase::pending);
     decision_.again_s = status_.retry_s;
     return;
@@ -435,8 +448,9 @@ void Reconciler::remove_strangers() {
 
 void Reconciler::remove(const PodFacts& pod) {
   if (!pod.deleting) return decision_.remove.push_back({pod.name});
-  if (cluster_.now_s < pod.deleted_s + kLost) {
-    look_again(pod.deleted_s + kLost - cluster_.now_s);
+  const double left = pod.grace_s + kLost - cluster_.passed_s(pod.deleted_s - pod.grace_s);
+  if (left > 0) {
+    look_again(left);
   } else if (std::binary_search(cluster_.nodes.begin(), cluster_.nodes.end(), pod.node)) {
     lost(pod);
   } else {
@@ -481,7 +495,8 @@ void Reconciler::after_end() {
   status_.allocation.clear();
   // The end of the launcher's pod shows that a live job has succeeded; the others end soon, too.
   const bool ends = job_.live && status_.phase == phase_name(JobPhase::succeeded);
-  const double patience = ends ? *status_.completed_s + kSettle - cluster_.now_s : 0;
+  const double passed = cluster_.passed_s(*status_.completed_s);
+  const double patience = ends ? kSettle - passed : 0;
   for (const PodFacts& pod : pods_) {
     const bool finished = pod.end != PodEnd::none && pod.ended_s > 0;
     if (finished || pod.end == PodEnd::succeeded || pod.deleting) continue;
@@ -492,8 +507,7 @@ void Reconciler::after_end() {
     }
   }
   if (!job_.ttl_s) return;
-  const double left =
-      *job_.ttl_s - elapsed_s(cluster_.now_s - *status_.completed_s, cluster_.completed_seen_s);
+  const double left = *job_.ttl_s - passed;
   decision_.remove_job = left <= 0;
   if (!decision_.remove_job) look_again(std::min(left, kLongestLeap));
 }
@@ -528,7 +542,7 @@ void Reconciler::wait_for_leader() {
   }
   status_.ready = static_cast<int>(
       std::ranges::count_if(group_, [](const PodFacts* pod) { return pod->ready; }));
-  look_again(*status_.launcher_lost_s + kSuccession - cluster_.now_s);
+  look_again(kSuccession - unled_s());
 }
 
 // The launcher lives. Missing pods are created and superfluous ones removed while the others train.
@@ -557,11 +571,12 @@ void Reconciler::watch_live() {
   }
   for (const PodFacts* pod : fit.remove) remove(*pod);
   if (fit.create.empty() || status_.phase == phase_name(JobPhase::stopping)) return;
-  const double wait_s = std::max(fit.failed_s + kSettle, status_.retry_s.value_or(0));
+  const double settle = fit.failed_s > 0 ? kSettle - cluster_.passed_s(fit.failed_s) : 0;
+  const double wait = std::max(settle, pause_s());
   if (cluster_.expects_pods) {
     look_again(kTrouble);
-  } else if (wait_s > cluster_.now_s) {
-    look_again(wait_s - cluster_.now_s);
+  } else if (wait > 0) {
+    look_again(wait);
   } else {
     decision_.create = fit.create;
   }
@@ -573,7 +588,7 @@ void Reconciler::watch_newcomers() {
   const PodFacts* told = nullptr;
   for (const PodFacts* pod : group_) {
     if (started(*pod) || pod->deleting) continue;
-    const double waited = cluster_.now_s - pod->created_s;
+    const double waited = cluster_.passed_s(pod->created_s);
     look_at(waited, {kTrouble, kUnschedulable});
     if (waited < kTrouble || pod->reason.empty()) continue;
     if (told == nullptr || pod->rank < told->rank) told = pod;
@@ -621,8 +636,7 @@ void Reconciler::watch_group() {
     return;
   }
   status_.phase = phase_name(JobPhase::starting);
-  const double waited = elapsed_s(cluster_.now_s - status_.group_started_s.value_or(cluster_.now_s),
-                                  cluster_.starting_seen_s);
+  const double waited = status_.group_started_s ? cluster_.passed_s(*status_.group_started_s) : 0;
   const auto troubled = std::find_if(group_.begin(), group_.end(), [](const PodFacts* pod) {
     return !started(*pod) && !pod->reason.empty();
   });
@@ -659,6 +673,10 @@ void Reconciler::watch_group() {
 double elapsed_s(double wall_s, std::optional<double> seen_s) {
   if (!seen_s) return wall_s;
   return *seen_s < kLongestLeap ? *seen_s : std::max(wall_s, *seen_s);
+}
+
+double ClusterFacts::passed_s(double moment_s) const {
+  return elapsed_s(now_s - moment_s, seen_s ? std::optional(seen_s(moment_s)) : std::nullopt);
 }
 
 JobDecision reconcile(const JobObject& job, const std::string& problem,

@@ -12,6 +12,7 @@
 //  2. A group's number is never used twice: it grows with every start, and is written first.
 //  3. A job that has ended stays ended.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,9 +51,12 @@ struct ClusterFacts {
   const std::vector<std::string>& nodes;
   // Some created pods are not seen yet; meanwhile a group does not count as incomplete.
   bool expects_pods = false;
-  // How long (s) this process has seen status.group_started_s and completed_s, by the monotonic
-  // clock; nothing: only now_s counts. See elapsed_s().
-  std::optional<double> starting_seen_s = {}, completed_seen_s = {};
+  // How long (s) this process has known a moment (s since 1970) of the job or its pods, by the
+  // monotonic clock. Empty: only now_s counts.
+  std::function<double(double moment_s)> seen_s = {};
+
+  // Seconds since a moment, as they count towards a deadline: see elapsed_s().
+  double passed_s(double moment_s) const;
 };
 
 // The time (s) that counts towards a deadline, of a moment `wall_s` ago by the wall clock, which

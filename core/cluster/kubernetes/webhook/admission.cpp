@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/cluster/kubernetes/jobs/job_object.h"
+#include "core/formats/json_fields.h"
 
 namespace adaptdl::kubernetes {
 
@@ -28,11 +29,16 @@ bool may_change(std::string_view key) {
   return std::find(kMayChange.begin(), kMayChange.end(), key) != kMayChange.end();
 }
 
-// The part of a spec that cannot change after the submission.
-Json fixed_part(Json spec) {
-  if (!spec.is_object()) return spec;
-  for (const std::string_view key : kMayChange) spec.erase(std::string(key));
-  return spec;
+// Whether the parts of two specs that cannot change after the submission are the same.
+bool same_fixed_part(const Json& before, const Json& now) {
+  if (!before.is_object()) return before == now;
+  const auto kept = [](const Json& of, const Json& in) {
+    for (const auto& [key, value] : of.items()) {
+      if (!may_change(key) && (!in.contains(key) || in[key] != value)) return false;
+    }
+    return true;
+  };
+  return kept(before, now) && kept(now, before);
 }
 
 // The object in a review may not have a name, uid or namespace yet.
@@ -61,22 +67,23 @@ void warn_of_unknown(const Json& spec, Json& warnings) {
 Verdict judge(const Json& request, const TryTemplate& try_template) {
   const auto operation = json_get<std::string>(request, "operation", "request");
   const auto job_namespace = json_get_or<std::string>(request, "namespace", "request", "default");
-  const Json job = json_get_or<Json>(request, "object", "request", Json());
+  const Json& job = member(request, "object");
   if (operation != "CREATE" && operation != "UPDATE") return {};
   if (!job.is_object()) return refuse("Invalid", "object: missing");
-  const Json spec = job.value("spec", Json());
+  const Json& spec = member(job, "spec");
   if (!spec.is_object()) return refuse("Invalid", "spec: missing");
 
   if (operation == "UPDATE") {
-    const Json before = json_get_or<Json>(request, "oldObject", "request", Json());
-    const Json old_spec = before.is_object() ? before.value("spec", Json()) : Json();
+    const Json& old_spec = member(member(request, "oldObject"), "spec");
     if (old_spec == spec) return {};  // labels or finalizers, which even an invalid job may change
-    if (fixed_part(old_spec) != fixed_part(spec)) {
+    if (!same_fixed_part(old_spec, spec)) {
       return refuse("Forbidden",
                     fmt::format("updates to job spec are forbidden, except {}; submit another job",
                                 fmt::join(kMayChange, ", ")));
     }
   }
+  // Before anything copies it.
+  if (is_large_template(member(spec, "template"))) return refuse("Invalid", kLargeTemplate);
   if (const std::string problem = problem_of(job, job_namespace); !problem.empty()) {
     return refuse("Invalid", problem);
   }
@@ -94,15 +101,24 @@ Verdict judge(const Json& request, const TryTemplate& try_template) {
   return verdict;
 }
 
+// What cannot be read is refused, too: an error would count as no verdict, and admit the job.
+Verdict judge_all(const Json& request, const TryTemplate& try_template) {
+  try {
+    return judge(request, try_template);
+  } catch (const Error& error) {
+    return refuse("Invalid", error.what());
+  }
+}
+
 }  // namespace
 
 Json review_admission(const Json& review, const TryTemplate& try_template) {
   if (json_get<std::string>(review, "kind", "AdmissionReview") != "AdmissionReview") {
     fail("not an AdmissionReview");
   }
-  const Json request = json_get<Json>(review, "request", "AdmissionReview");
+  const Json& request = member(review, "request");
   const auto uid = json_get<std::string>(request, "uid", "request");
-  const Verdict verdict = judge(request, try_template);
+  const Verdict verdict = judge_all(request, try_template);
   Json response = {{"uid", uid}, {"allowed", verdict.allowed}};
   if (!verdict.allowed) {
     response["status"] = {{"code", 422}, {"reason", verdict.reason}, {"message", verdict.message}};

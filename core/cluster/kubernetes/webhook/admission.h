@@ -21,7 +21,7 @@ using TryTemplate = std::function<std::optional<std::string>(const std::string& 
 // inconsistent numbers and, on creation, for a template that the API server would refuse;
 // "Forbidden" for a change of the spec other than of minReplicas, maxReplicas, requestedReplicas,
 // suspend, cancel, backoffLimit, startDeadlineSeconds and ttlSecondsAfterFinished. Unknown keys get
-// a warning. Throws Error if `review` is not an AdmissionReview.
+// a warning. Throws Error if `review` is not an AdmissionReview with a uid.
 Json review_admission(const Json& review, const TryTemplate& try_template);
 
 }  // namespace adaptdl::kubernetes

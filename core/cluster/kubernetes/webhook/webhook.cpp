@@ -16,6 +16,8 @@ constexpr Seconds kReviewTime{4.0};      // the API server waits for 10 s
 constexpr int kReviewers = 4;            // threads
 constexpr size_t kMostWaiting = 256;     // reviews; further ones are answered with 503
 constexpr size_t kMaxReview = 8u << 20;  // two versions of an object, each below the API's limit
+// Larger ones are parsed one after the other: that may take thirty times their length.
+constexpr size_t kLargeReview = 1u << 20;
 // An API server needs a few. Any pod may connect and send reviews, so this bounds their memory.
 constexpr int kMaxConnections = 64;
 constexpr double kAuthorityLives = 4;  // times the life of what it signs
@@ -127,6 +129,8 @@ void Webhook::answer_reviews() {
 }
 
 HttpResponse Webhook::answer(const std::string& body) {
+  std::unique_lock<std::mutex> alone;
+  if (body.size() > kLargeReview) alone = std::unique_lock(large_mutex_);
   try {
     const Json review =
         kube::parse_answer(body, "AdmissionReview", kube::ObjectsAre::below_members);

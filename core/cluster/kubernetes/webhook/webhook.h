@@ -63,7 +63,8 @@ class Webhook {
   CertificateKeeper keeper_;
   ServerCertificates serving_;  // used by use() only
   std::atomic<bool> ready_ = false;
-  std::mutex mutex_;  // of reviews_, over_
+  std::mutex large_mutex_;  // while a large review is answered
+  std::mutex mutex_;        // of reviews_, over_
   std::condition_variable wake_;
   std::deque<Review> reviews_;
   bool over_ = false;

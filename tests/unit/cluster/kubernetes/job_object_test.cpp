@@ -90,18 +90,35 @@ TEST_CASE("a job that is nested too deeply, or too large, is invalid, and small 
   read_job(deep, problem);
   CHECK(problem.starts_with("spec: nested too deeply"));
 
-  Json large = sample_job();
-  large["spec"]["template"]["spec"]["containers"][0]["args"] = std::string(kMostTemplate, 'x');
-  read_job(large, problem);
-  CHECK(problem.starts_with("spec.template: larger than 512 KiB"));
-  trim_job(large);
-  CHECK(dump_json(large).size() < 1000);
-  CHECK(read_job(large, problem).job_namespace == "team-a");
-  CHECK(problem.starts_with("spec.template: larger than 512 KiB"));
+  for (const Json& args : {Json(std::string(kMostTemplate, 'x')),
+                           Json(std::vector<Json>(kMostTemplate / 80, Json::array()))}) {
+    Json large = sample_job();
+    large["spec"]["template"]["spec"]["containers"][0]["args"] = args;
+    read_job(large, problem);
+    CHECK(problem.starts_with("spec.template: takes more than 1 MiB"));
+    trim_job(large);
+    CHECK(dump_json(large).size() < 1000);
+    CHECK(read_job(large, problem).job_namespace == "team-a");
+    CHECK(problem.starts_with("spec.template: takes more than 1 MiB"));
+  }
 
   Json good = sample_job();
   trim_job(good);
   CHECK(good == sample_job());
+
+  good["status"]["phase"] = "Succeeded";
+  Json& container = good["spec"]["template"]["spec"]["containers"][0];
+  container["command"] = {"python", "train.py"};
+  const Json kept = {{"image", container["image"]}, {"command", container["command"]}};
+  container["args"] = std::string(20'000, 'x');
+  Json long_one = good;
+  container.erase("args");
+  trim_job(good);
+  CHECK(good["spec"]["template"] == Json{{"spec", {{"containers", Json::array({kept})}}}});
+  trim_job(long_one);
+  CHECK(long_one["spec"]["template"] == Json::object());
+  read_job(long_one, problem);
+  CHECK(problem.empty());
 }
 
 TEST_CASE("what the allocator is told of") {

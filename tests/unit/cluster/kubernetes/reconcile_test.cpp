@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <doctest/doctest.h>
 
+#include "core/cluster/kubernetes/jobs/seen_moments.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 namespace adaptdl::kubernetes::reconcile_test {
@@ -415,7 +416,7 @@ TEST_CASE("deadlines count the time for which they were seen") {
                   {{"phase", "Succeeded"}, {"completionTimestamp", "2026-01-31T08:00:00Z"}});
   const auto removed = [&](double wall, double seen) {
     ClusterFacts facts{kNow + wall, kNodes};
-    facts.completed_seen_s = seen;
+    facts.seen_s = [seen](double) { return seen; };
     return reconcile(job, "", {}, facts).remove_job;
   };
   CHECK_FALSE(removed(3700, 100));
@@ -429,7 +430,7 @@ TEST_CASE("deadlines count the time for which they were seen") {
   pods[0].ready = false;
   const auto phase = [&](double wall, double seen) {
     ClusterFacts facts{kNow - 60 + wall, kNodes};
-    facts.starting_seen_s = seen;
+    facts.seen_s = [seen](double) { return seen; };
     return reconcile(job, "", pods, facts).status.phase;
   };
   CHECK(phase(3650, 50) == "Starting");
@@ -444,6 +445,55 @@ TEST_CASE("deadlines count the time for which they were seen") {
   CHECK(decide(job, {}).create.size() == 1);
   job.status.retry_s = kNow + 30;
   CHECK(decide(job, {}).create.empty());
+}
+
+TEST_CASE("a leap of the clock ends no wait early, and makes none long") {
+  for (const double leap : {-3500.0, 3500.0}) {
+    const auto look = [&](const JobObject& job, const std::vector<PodFacts>& pods, double seen) {
+      return reconcile(job, "", pods,
+                       {kNow + leap, kNodes, false, [seen](double) { return seen; }});
+    };
+    // The end of a pod on a lost node, with a grace time of 30 s.
+    JobObject job = running({"n9"});
+    job.status.phase = "Stopping";
+    std::vector<PodFacts> pods = {ended(sample_pod(0, "n9", 1), PodEnd::disrupted, 0)};
+    pods[0].deleting = true;
+    pods[0].deleted_s = kNow + 30;
+    pods[0].grace_s = 30;
+    CHECK(look(job, pods, 89).remove.empty());
+    CHECK(look(job, pods, 90).remove.size() == 1);
+
+    // Another replica that leads.
+    job = running(kTwo, {{"liveRescale", true}});
+    job.status.launcher_lost_s = kNow;
+    pods = {ended(sample_pod(0, "n1", 2), PodEnd::failed, kNow, 137), sample_pod(1, "n2", 2)};
+    CHECK(look(job, pods, 59).status.phase == "Running");
+    CHECK(look(job, pods, 60).status.phase == "Stopping");
+
+    // A new pod in place of one that failed.
+    job = running(kTwo, {{"liveRescale", true}});
+    pods = {sample_pod(0, "n1", 2), ended(sample_pod(1, "n2", 2), PodEnd::failed, kNow)};
+    CHECK(look(job, pods, 1).create.empty());
+    CHECK(look(job, pods, 30).create.size() == 1);
+
+    // Failures before ten minutes of training do not count, by either clock.
+    job = running({"n1"});
+    job.status.failures = 3;
+    set_allocation(job.status, {}, "", kNow);
+    pods = {ended(sample_pod(0, "n1", 1), PodEnd::failed, kNow)};
+    CHECK(look(job, pods, 10).status.failures == (leap > 0 ? 1 : 4));
+    CHECK(look(job, pods, 600).status.failures == 1);
+  }
+}
+
+TEST_CASE("moments are seen by the monotonic clock") {
+  SeenMoments seen;
+  const TimePoint start = Monotonic::now();
+  CHECK(seen.seen_s(kNow, start) == 0);
+  CHECK(seen.seen_s(kNow, start + std::chrono::seconds(70)) == 70);
+  CHECK(seen.seen_s(kNow + 1, start + std::chrono::seconds(70)) == 0);
+  CHECK(seen.seen_s(kNow + 1, start + std::chrono::seconds(7100)) == 7030);
+  CHECK(seen.seen_s(kNow, start + std::chrono::seconds(7271)) == 0);  // forgotten
 }
 
 TEST_CASE("a pod on a node that is gone is removed without it") {
