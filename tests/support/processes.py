@@ -135,20 +135,28 @@ def carriers(mark, value):
     return found
 
 
+port_marks = []  # open: they tell other tests which ports are taken
+
+
 def free_ports(count):
-    """Unused ports, none of which the system gives to somebody who asks for any. All are held until
-    all are known, so they differ."""
+    """Unused ports, none of which the system gives to somebody who asks for any, nor this function
+    to another test as long as this process lives."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first = int(file.read().split()[0])
     ports = []
-    with contextlib.ExitStack() as stack:
-        for port in random.SystemRandom().sample(range(first // 2, first), min(first // 2, 1000)):
-            if len(ports) == count:
-                break
-            one = stack.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
+    for port in random.SystemRandom().sample(range(first // 2, first), min(first // 2, 1000)):
+        if len(ports) == count:
+            break
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0adaptdl-test-port-{port}")
+            with socket.socket() as one:
                 one.bind(("127.0.0.1", port))
-                ports.append(port)
+        except OSError:
+            mark.close()
+        else:
+            ports.append(port)
+            port_marks.append(mark)
     return ports
 
 
