@@ -190,8 +190,13 @@ class Chaos:
         return [("jobs that have not ended", left), *self.world.logs()]
 
 
+def seed_of(text):
+    """0: one that is drawn. The results name it."""
+    return int(text) or random.randrange(1, 10 ** 6)
+
+
 def use(cluster, environment):
-    seconds, seed = float(sys.argv[1]), int(sys.argv[2])
+    seconds, seed = float(sys.argv[1]), seed_of(sys.argv[2])
     results = Results()
     with tempfile.TemporaryDirectory(prefix="adaptdl-chaos-") as folder:
         world = World(os.path.abspath(sys.argv[3]), folder, environment["ADAPTDL_TEST_KUBECONFIG"],

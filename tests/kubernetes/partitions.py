@@ -25,7 +25,7 @@ import time
 import typing
 
 import run
-from chaos import Chaos
+from chaos import Chaos, seed_of
 from history import Recorder, Write, broken_leader_rules, late_writes, place
 from relay import Relay, contexts
 from support import SKIPPED, Failed, Network, Processes, Results, check, kill, wait_until
@@ -301,8 +301,8 @@ class Partitions(Chaos):
         check(not problems, "rules that were broken by leaders", *problems)
 
 
-def with_network(cluster, environment, folder, network, results):
-    seconds, seed = float(sys.argv[1]), int(sys.argv[2])
+def with_network(cluster, environment, folder, network, results, seed):
+    seconds = float(sys.argv[1])
     audit = start_audit(cluster)
     cluster.make_certificate("relay", "/CN=relay", f"IP:{network.address(SERVER)}")
     relays, places = [], []
@@ -332,16 +332,16 @@ def with_network(cluster, environment, folder, network, results):
 
 
 def use(cluster, environment):
-    results, processes = Results(), Processes()
+    results, processes, seed = Results(), Processes(), seed_of(sys.argv[2])
     with tempfile.TemporaryDirectory(prefix="adaptdl-partitions-") as folder, \
             contextlib.closing(processes):
         try:
-            network = Network(processes, SERVER + 1, int(sys.argv[2]))
+            network = Network(processes, SERVER + 1, seed)
         except Skipped as reason:
             print("SKIPPED:", reason, flush=True)
             return SKIPPED
         with network:
-            with_network(cluster, environment, folder, network, results)
+            with_network(cluster, environment, folder, network, results, seed)
     return results.code()
 
 
