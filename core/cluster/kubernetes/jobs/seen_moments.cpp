@@ -12,7 +12,7 @@ double SeenMoments::seen_s(double moment_s, TimePoint now) {
   std::erase_if(seen_, [now](const auto& entry) {
     return seconds_between(entry.second.asked, now) > kForget;
   });
-  Seen& seen = seen_.try_emplace(moment_s, now, now).first->second;
+  Seen& seen = seen_.try_emplace(moment_s, Seen{now, now}).first->second;
   seen.asked = now;
   return seconds_between(seen.first, now);
 }
