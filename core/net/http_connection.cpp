@@ -101,10 +101,12 @@ void HttpReply::hold(Seconds at_most, HttpResponse otherwise, std::function<void
   const Seconds bounded = std::min(at_most, kLongest);
   const TimePoint until =
       Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(bounded);
-  handle_->on_connection([request = handle_->request, until, otherwise = std::move(otherwise),
+  // Another thread's answer, sent after this, may be handled before it: nothing is over then.
+  handle_->on_connection([handle = handle_, until, otherwise = std::move(otherwise),
                           over = std::move(over)](HttpConnection* of) mutable {
-    const bool holds = of != nullptr && of->hold(request, until, std::move(otherwise), over);
-    if (!holds && over) over();
+    const bool holds =
+        of != nullptr && of->hold(handle->request, until, std::move(otherwise), over);
+    if (!holds && !handle->sent && over) over();
   });
 }
 

@@ -158,6 +158,20 @@ TEST_CASE("answers may come later, from another thread, and the first one counts
   CHECK(keeper.overs == 0);
 }
 
+TEST_CASE("nothing is over when another thread answers before the handler has returned") {
+  std::atomic<int> overs = 0;
+  HttpServer server({}, [&overs](const HttpServerRequest&, const HttpReply& reply) {
+    reply.hold(Seconds(600), text_response(408, "late"), [&overs] { ++overs; });
+    std::thread([&reply] { reply.send(ok("first")); }).join();
+  });
+  HttpPeer peer(server.port());
+  for (int i = 0; i < 2; ++i) {  // the second is handled after all of the first
+    peer.send(get("/"));
+    CHECK(peer.receive()->body == "first");
+  }
+  CHECK(overs == 0);
+}
+
 TEST_CASE("a held request is answered at its deadline") {
   Keeper keeper;
   HttpPeer peer(keeper.server.port());
