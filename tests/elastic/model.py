@@ -18,11 +18,11 @@ from typing import Dict, List
 import torch
 from torch import Tensor, nn
 
-class Net(nn.Module):
+class Net(nn.Module):  # of some width: a test that reads every step must keep up
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(),
-                                    nn.Linear(32, 4))
+        self.layers = nn.Sequential(nn.Linear(16, 2048), nn.BatchNorm1d(2048), nn.ReLU(),
+                                    nn.Linear(2048, 4))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
