@@ -229,7 +229,8 @@ def hostile(world):
     for round_ in range(2):
         good = world.submit(f"good-{round_}")
         world.wait_phase(good, "Running", 30)
-        for name, why in [("deep", "nested too deeply"), *((name, "takes more than") for name in many)]:
+        for name, why in [("deep", "nested too deeply"),
+                          *((name, "takes more than") for name in many)]:
             status = world.wait_phase(name, "Failed")
             check(status["reason"] == "Invalid" and why in status["message"], name, status)
         world.stop_operators()
