@@ -18,11 +18,11 @@ from typing import Dict, List
 import torch
 from torch import Tensor, nn
 
-class Net(nn.Module):  # of some width: a test that reads every step must keep up
+class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(16, 2048), nn.BatchNorm1d(2048), nn.ReLU(),
-                                    nn.Linear(2048, 4))
+        self.layers = nn.Sequential(nn.Linear(16, WIDTH), nn.BatchNorm1d(WIDTH), nn.ReLU(),
+                                    nn.Linear(WIDTH, 4))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x)
@@ -71,6 +71,10 @@ def python(folder, code, *arguments):
     run_command([PYTHON, script, *arguments], 0, 300, cwd=folder.path)
 
 
+def write_net(folder, program, width=32):
+    python(folder, WRITE.replace("WIDTH", str(width)), program)
+
+
 def model_of(run):
     return os.path.join(run.of("start")[0]["output_dir"], "model.pt")
 
@@ -78,7 +82,7 @@ def model_of(run):
 def from_python_to_python(folder, draw):
     """Replicas join, stop and resume."""
     program = folder.program("net")
-    python(folder, WRITE, program)
+    write_net(folder, program, 2048)  # so wide that a reader of every step keeps up
     run = folder.run(program, "--replicas", "1:2", "--replicas-at", "0:1", "--set",
                      "epochs=1000000")
     run.wait_step(10)
@@ -107,7 +111,7 @@ def from_python_to_python(folder, draw):
 def precisions(folder, draw):
     """In 16 bits the losses are nearly those of 32, and what overflows is not applied."""
     program = folder.program("net")
-    python(folder, WRITE, program)
+    write_net(folder, program)
     losses = {}
     for precision in ("fp32", "bf16", "fp16"):
         run = folder.run(program, "--fresh", "--replicas", "2", "--set", f"precision={precision}")
@@ -184,7 +188,7 @@ torch.save({"net." + name: tensor for name, tensor in state.items()}, sys.argv[2
 def weights_to_and_from_python(folder, draw):
     """torch reads what `adaptdl export` writes, and a run starts with what torch.save wrote."""
     program = folder.program("net")
-    python(folder, WRITE, program)
+    write_net(folder, program)
     run = folder.run(program, "--set", "epochs=1")
     run.expect_end(0, 200)
     state, safe = folder.file("state.pt"), folder.file("net.safetensors")
