@@ -22,7 +22,7 @@ int64_t spin_ns(int lanes) {
 }
 
 // After a data link closes, how long to wait for the reason on the control link.
-constexpr auto kReasonDelay = std::chrono::milliseconds(50);
+constexpr auto kReasonDelay = std::chrono::milliseconds(500);
 
 }  // namespace
 

@@ -44,8 +44,8 @@ struct PodFacts {
   int exit_code = 0;   // of the container that decided `end`
   double ended_s = 0;  // since 1970; when that container ended; 0 if unknown
   double created_s = 0;
-  double deleted_s = 0;  // end of its grace time; 0 if it is not being deleted
-  double grace_s = 0;
+  double deleted_s = 0;         // end of its grace time; 0 if it is not being deleted
+  double grace_s = 0;           // that time; 0 if it is not being deleted
   std::string reason, message;  // why it waits or ended; "" if there is no problem
   // torch.load has refused the program's own AdaptDL checkpoint, see pickle_refusal.h.
   bool needs_pickles = false;
