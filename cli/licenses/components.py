@@ -55,7 +55,7 @@ COMPONENTS = [
               "GPL-3.0-or-later WITH GCC-exception-3.1", "https://gcc.gnu.org",
               "libstdc++-{major}-dev", ("libstdc++.a", "libgcc.a", "libgcc_eh.a")),
 ]
-# Built here: subprojects/NAME.wrap.
+# Built here: subprojects/NAME.wrap. (OpenSSL too, where the system's is old.)
 SUBPROJECTS = [
     Component("curl", "libcurl", "curl", "https://curl.se"),
     Component("libarchive", "libarchive", "BSD-2-Clause", "https://libarchive.org"),
@@ -165,15 +165,16 @@ def fill_subproject(component, copying):
 
 def gather(compiler, versions, copyings, digits):
     """Everything, with its facts. `versions`: meson's; `copyings`: licence files; both by name."""
-    for component in COMPONENTS:
-        component.package = component.package.format(major=versions["gcc"].split(".")[0])
-    libraries = COMPONENTS + [part for part in LOADED if part.name in versions]
+    libraries = [part for part in COMPONENTS + SUBPROJECTS + LOADED
+                 if part.name in versions or part.name in copyings]
     for component in libraries:
-        fill_library(component, compiler, versions[component.name])
-    for component in SUBPROJECTS:
-        fill_subproject(component, copyings[component.name])
+        if component.name in copyings:
+            fill_subproject(component, copyings[component.name])
+        else:
+            component.package = component.package.format(major=versions["gcc"].split(".")[0])
+            fill_library(component, compiler, versions[component.name])
     DIGITS.text = read(digits)
-    parts = sorted(libraries + SUBPROJECTS, key=lambda part: part.title.strip("{").lower())
+    parts = sorted(libraries, key=lambda part: part.title.strip("{").lower())
     parts.append(DIGITS)
     for part in parts:
         part.purl = part.purl.format(name=part.name, version=quote(part.version))

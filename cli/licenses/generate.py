@@ -1,8 +1,10 @@
 """Gathers the licence texts of all that the program contains, and the list of its components, into
 one C++ source file.
 
-Usage: generate.py OUTPUT.cpp VERSION COMPILER LICENSE CURL_COPYING LIBARCHIVE_COPYING FMT_LICENSE
-       DIGITS_NOTICE NAME=VERSION...
+Usage: generate.py OUTPUT.cpp VERSION COMPILER NAME,... LICENSE DIGITS_NOTICE LICENSE_OF_NAME...
+       NAME=VERSION...
+
+The first names are those of subprojects, the others of what the system has.
 
 Debian keeps each package's licence in /usr/share/doc/PACKAGE/copyright. Where that file is missing
 (another distribution), the entry names the licence and where its text is to be found.
@@ -33,9 +35,10 @@ def constant(name, text):
 
 
 def main():
-    output, version, compiler, own, curl, libarchive, fmt, digits, *versions = sys.argv[1:]
-    components = gather(compiler, dict(pair.split("=", 1) for pair in versions),
-                        {"curl": curl, "libarchive": libarchive, "fmtlib": fmt}, digits)
+    output, version, compiler, built, own, digits, *others = sys.argv[1:]
+    copyings = dict(zip(built.split(","), others))
+    components = gather(compiler, dict(pair.split("=", 1) for pair in others[len(copyings):]),
+                        copyings, digits)
     with open(output, "w", encoding="utf-8") as file:
         file.write('#include "cli/licenses.h"\n\nnamespace adaptdl {\n\n')
         file.write(constant("kLicenses", licenses(read(own), components)))

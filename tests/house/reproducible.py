@@ -32,7 +32,8 @@ def build(folder, places, root, commit, libtorch):
     run("git", "clone", "--quiet", "--no-hardlinks", "--no-checkout", root, source)
     run("git", "-C", source, "checkout", "--quiet", "--detach", commit)
     for tree in glob.glob(os.path.join(root, "subprojects/*-[0-9]*/")):
-        shutil.copytree(tree, os.path.join(source, "subprojects", os.path.basename(tree[:-1])))
+        shutil.copytree(tree, os.path.join(source, "subprojects", os.path.basename(tree[:-1])),
+                        ignore=shutil.ignore_patterns("built"))
     os.makedirs(os.path.dirname(torch), exist_ok=True)
     os.symlink(os.path.realpath(libtorch), torch)
     environment = {**os.environ, "CCACHE_DISABLE": "1"}
