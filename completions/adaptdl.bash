@@ -315,7 +315,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --spares --replace-stragglers --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --witness --rdzv-key --host-timeout --interface --advertise --ports --plain-links --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --spares --replace-stragglers --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --witness --rdzv-key --host-timeout --interface --advertise --ports --plain-links --no-nccl --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
       torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --rdzv-endpoint --master-addr --node-rank --rdzv-key --host-timeout --master-port --rdzv-id --standalone --rdzv-backend --rdzv-conf --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;

@@ -81,6 +81,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from run' -l interface -x -d 'Wit
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l advertise -x -d 'With several hosts: the address to which others connect to reach this one (NAT). Default: those of its interfaces.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l ports -x -d 'With several hosts: the TCP ports at which this host\'s replicas listen, one each. Default: any that are free.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l plain-links -d 'Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.'
+complete -c adaptdl -n '__fish_seen_subcommand_from run' -l no-nccl -d 'Replicas exchange what is on their GPUs through host memory, not by NCCL.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l grace -x -d 'Commands: time from SIGTERM to SIGKILL, in which a checkpoint can be written.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l redirects -s r -x -d 'Commands: write these only to the logs: 1 standard output, 2 standard error, 3 both; RANK:STREAMS,... for single replicas. Default: 0.'
 complete -c adaptdl -n '__fish_seen_subcommand_from run' -l tee -s t -x -d 'Commands: show these despite --redirects.'

@@ -424,6 +424,7 @@ _adaptdl() {
     '--advertise[With several hosts\: the address to which others connect to reach this one (NAT). Default\: those of its interfaces.]:ADDRESS: ' \
     '--ports[With several hosts\: the TCP ports at which this host'\''s replicas listen, one each. Default\: any that are free.]:FIRST-LAST: ' \
     '--plain-links[Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.]' \
+    '--no-nccl[Replicas exchange what is on their GPUs through host memory, not by NCCL.]' \
     '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \
     '-r[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
     '--redirects[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \

@@ -178,7 +178,7 @@ std::vector<Finding> examine_machine() {
   const launch::LibTorch* const torch = first == places.end() ? nullptr : &*first;
   return {cores(),
           memory(),
-          gpu_finding(find_gpus(), torch),
+          gpu_finding(find_gpus(torch), torch),
           worker(),
           libtorch(places, torch),
           memory_execution(),

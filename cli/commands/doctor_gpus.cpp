@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
 
@@ -118,11 +119,25 @@ std::pair<std::string, std::string> problem(const GpuFacts& facts,
   return {};
 }
 
+// "2.28.9" of "nvidia_nccl_cu13-2.28.9.dist-info" beside `torch_folder`; "" without one.
+std::string nccl_beside(const std::string& torch_folder) {
+  constexpr std::string_view kBegin = "nvidia_nccl_cu", kEnd = ".dist-info";
+  const std::string packages = join_path(torch_folder, "..");
+  if (!is_directory(packages)) return "";
+  for (const std::string& name : list_directory(packages)) {
+    const size_t dash = name.rfind('-', name.size() - std::min(name.size(), kEnd.size()));
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || dash == std::string::npos) continue;
+    return name.substr(dash + 1, name.size() - kEnd.size() - dash - 1);
+  }
+  return "";
+}
+
 }  // namespace
 
-GpuFacts find_gpus() {
+GpuFacts find_gpus(const launch::LibTorch* torch) {
   GpuFacts facts{.visible = gpus(), .allowed = environment_variable("CUDA_VISIBLE_DEVICES", true)};
   if (facts.visible.empty() && gpus("/", std::nullopt).empty()) return facts;
+  if (torch != nullptr) facts.nccl = nccl_beside(torch->folder);
   try {
     const Nvml nvml;
     facts.all = nvml.gpus();
@@ -153,7 +168,8 @@ Finding gpu_finding(const GpuFacts& facts, const launch::LibTorch* torch) {
                    {"driver", facts.driver.empty() ? Json(nullptr) : Json(facts.driver)},
                    {"cuda", facts.cuda == 0 ? Json(nullptr) : Json(cuda_text(facts.cuda))},
                    {"devices", std::move(devices)},
-                   {"nvlink", facts.links}};
+                   {"nvlink", facts.links},
+                   {"nccl", facts.nccl.empty() ? Json(nullptr) : Json(facts.nccl)}};
   const std::string hidden =
       facts.allowed && facts.visible.size() < facts.all.size()
           ? fmt::format(" of {} (CUDA_VISIBLE_DEVICES={})", facts.all.size(), *facts.allowed)
@@ -175,6 +191,7 @@ Finding gpu_finding(const GpuFacts& facts, const launch::LibTorch* torch) {
   if (!facts.driver.empty()) {
     finding.detail += fmt::format("; driver {} for CUDA {}", facts.driver, cuda_text(facts.cuda));
   }
+  if (!facts.nccl.empty()) finding.detail += "; NCCL " + facts.nccl;
   const auto [wrong, fix] = problem(facts, visible, torch);
   if (wrong.empty()) return finding;
   finding.status = Finding::Status::note;

@@ -21,11 +21,13 @@ struct GpuFacts {
   std::string driver;
   int cuda = 0;  // Nvml::cuda()
   std::string problem;
+  std::string nccl;  // the version that pip has installed with `torch`; "" if it has none
 };
-// This machine's. Asks the driver only if there is a GPU.
-GpuFacts find_gpus();
+// This machine's. Asks the driver only if there is a GPU. `torch`: the LibTorch that trains here;
+// null: there is none.
+GpuFacts find_gpus(const launch::LibTorch* torch);
 
-// `torch`: the LibTorch that trains here; null: there is none. Pure.
+// `torch` as above. Pure.
 Finding gpu_finding(const GpuFacts& facts, const launch::LibTorch* torch);
 
 }  // namespace adaptdl::cli

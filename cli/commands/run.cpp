@@ -318,6 +318,8 @@ Command run_command() {
               {.name = "plain-links",
                .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
                       "for a network that you trust."},
+              {.name = "no-nccl",
+               .doc = "Replicas exchange what is on their GPUs through host memory, not by NCCL."},
               {.name = "grace",
                .kind = Kind::text,
                .value = "TIME",

@@ -439,6 +439,7 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
     ssh.arguments.insert(ssh.arguments.end(), {"--threads", std::to_string(options.threads)});
   }
   if (options.plain_links) ssh.arguments.push_back("--plain-links");
+  if (!options.nccl) ssh.arguments.push_back("--no-nccl");
   // An address is this host's alone.
   if (arguments.given("interface") && !is_numeric_address(options.reach.interface)) {
     ssh.arguments.insert(ssh.arguments.end(), {"--interface", options.reach.interface});

@@ -24,7 +24,7 @@
 #include "core/net/addresses.h"
 #include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/device_memory.h"
+#include "runtime/comm/device.h"
 
 namespace adaptdl::comm {
 
@@ -71,7 +71,7 @@ struct GroupOptions {
   TimePoint deadline{};                   // of connect(), e.g. Monotonic::now() + 30 s
   const AbortSignal* abort = nullptr;     // borrowed; may be null
   // The device behind Memory::device; must outlive the Communicator. Null: no device.
-  DeviceMemory* device = nullptr;
+  Device* device = nullptr;
   // Of the members, for people, in rank order; none: "rank 0" and so on.
   std::vector<std::string> names = {};
 };

@@ -1,7 +1,7 @@
 #include "runtime/parallel/buffers.h"
 
 #include "runtime/comm/communicator.h"
-#include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/torch_device.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {

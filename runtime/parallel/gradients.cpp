@@ -6,9 +6,9 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/sparse_rows.h"
 #include "runtime/parallel/tensor_math.h"
+#include "runtime/parallel/torch_device.h"
 #include "runtime/parallel/tree_sum.h"
 #include "runtime/torch_compat.h"
 
@@ -143,7 +143,10 @@ void Gradients::agree_on_rows() {
 }
 
 void Gradients::allocate() {
-  if (communicator_ && !reducer_) reducer_ = std::make_unique<Reducer>();
+  if (communicator_ && !reducer_) {
+    side_.emplace(parameters_.empty() ? at::Device(at::kCPU) : parameters_[0].tensor.device());
+    reducer_ = std::make_unique<Reducer>();
+  }
   for (auto& bucket : buckets_) {
     if (bucket.flat.defined()) continue;
     const auto& like = parameters_[bucket.parameters[0]].tensor;
@@ -240,7 +243,9 @@ void Gradients::submit_ready() {
       });
       continue;
     }
-    reducer_->submit([&flat = bucket.flat, communicator = communicator_] {
+    reducer_->submit([this, &flat = bucket.flat, communicator = communicator_,
+                      point = side_->here()] {
+      const SideStream::Scope scope(*side_, point);
       communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()),
                                wire_type(flat.scalar_type()), comm::Op::average, memory_of(flat));
     });

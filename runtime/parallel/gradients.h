@@ -8,7 +8,7 @@
 // looks whether it is finite, while it is in the processor's cache. Otherwise the hook copies it
 // into a flat bucket and sums the squares in the same pass. When a bucket has all its gradients,
 // another thread all-reduces it. All replicas reduce buckets in the same order, whatever the order
-// of their gradients.
+// of their gradients. On a GPU that is beside what backward goes on to queue there.
 //
 // Sparse gradients stay sparse if the optimizer then needs only their rows; otherwise they become
 // dense. Which parameters have them is known from passes before this step (the trial of a new
@@ -31,6 +31,7 @@
 #include "runtime/parallel/gradient_sums.h"
 #include "runtime/parallel/reducer.h"
 #include "runtime/parallel/shard_tree.h"
+#include "runtime/parallel/side_stream.h"
 
 namespace adaptdl {
 
@@ -182,7 +183,8 @@ class Gradients {
   double loss_scale_ = 1;
   bool measure_ = false, active_ = false, finite_ = true;
   double measure_seconds_ = 0;
-  int next_bucket_ = 0;  // the next one to submit
+  int next_bucket_ = 0;             // the next one to submit
+  std::optional<SideStream> side_;  // of the reducer
   std::unique_ptr<Reducer> reducer_;
 };
 

@@ -1,7 +1,11 @@
 #include "runtime/session/device.h"
 
+#include <array>
+#include <cstdint>
 #include <dlfcn.h>
+#include <optional>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/system.h"
 #include "core/job/hints.h"
@@ -12,20 +16,48 @@ namespace adaptdl {
 
 namespace {
 
-// By the driver, which LibTorch's CUDA library has loaded: no header of CUDA is needed.
-std::string gpu_name(int index) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (!driver) return "";
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto device = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
-  const auto name = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetName"));
-  char text[128] = {};
-  int handle = 0;
-  const bool told = init && device && name && init(0) == 0 && device(&handle, index) == 0 &&
-                    name(text, sizeof text - 1, handle) == 0;
-  dlclose(driver);
-  return told ? text : "";
-}
+// The CUDA driver, which LibTorch's CUDA library has loaded: no header of CUDA is needed.
+class Driver {
+ public:
+  Driver() : handle_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {}
+  ~Driver() {
+    if (handle_) dlclose(handle_);
+  }
+  Driver(const Driver&) = delete;
+
+  std::string name(int index) const {
+    char text[128] = {};
+    const auto get = find<int (*)(char*, int, int)>("cuDeviceGetName");
+    const auto device = open(index);
+    return get && device && get(text, sizeof text - 1, *device) == 0 ? text : "";
+  }
+
+  std::string id(int index) const {
+    std::array<uint8_t, 16> bytes{};
+    // Tells parts of one GPU (MIG) apart.
+    const auto get = find<int (*)(void*, int)>("cuDeviceGetUuid_v2");
+    const auto device = open(index);
+    if (!get || !device || get(bytes.data(), *device) != 0) return "";
+    std::string text = "GPU-" + to_hex(bytes);
+    for (const size_t dash : {12u, 17u, 22u, 27u}) text.insert(dash, 1, '-');
+    return text;
+  }
+
+ private:
+  template <typename Function>
+  Function find(const char* symbol) const {
+    return handle_ ? reinterpret_cast<Function>(dlsym(handle_, symbol)) : nullptr;
+  }
+  std::optional<int> open(int index) const {
+    int device = 0;
+    const auto init = find<int (*)(unsigned)>("cuInit");
+    const auto get = find<int (*)(int*, int)>("cuDeviceGet");
+    if (!init || !get || init(0) != 0 || get(&device, index) != 0) return std::nullopt;
+    return device;
+  }
+
+  void* const handle_;
+};
 
 }  // namespace
 
@@ -49,11 +81,15 @@ at::Device open_device(const std::string& name) {
 
 std::string accelerator_kind(const at::Device& device) {
   std::string kind = environment_variable(kAcceleratorVariable).value_or("");
-  if (kind.empty()) kind = device.is_cpu() ? cpu_model() : gpu_name(device.index());
+  if (kind.empty()) kind = device.is_cpu() ? cpu_model() : Driver().name(device.index());
   for (char& c : kind) {
     if (c < ' ' || c > '~') c = '?';  // it must be valid in JSON, cut anywhere
   }
   return joined_kinds({kind});  // no longer than hints may say
+}
+
+std::string gpu_id(const at::Device& device) {
+  return device.is_cpu() ? "" : Driver().id(device.index());
 }
 
 }  // namespace adaptdl

@@ -15,4 +15,8 @@ at::Device open_device(const std::string& name);
 // if none is known.
 std::string accelerator_kind(const at::Device& device);
 
+// The same for all processes that use this GPU, or this part of one, and for no other: as the CUDA
+// driver tells, such as "GPU-6fe1d0f5-...". "" if it does not, and for the CPU.
+std::string gpu_id(const at::Device& device);
+
 }  // namespace adaptdl

@@ -8,10 +8,11 @@
 #include "runtime/checkpoint/store.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
-#include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/torch_device.h"
 #include "runtime/session/batch_policy.h"
 #include "runtime/session/check_tensors.h"
 #include "runtime/session/checkpointer.h"
+#include "runtime/session/device.h"
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/progress.h"
@@ -182,7 +183,7 @@ int evaluate(Program& program, const TrainingSpec& spec, const TrainOptions& opt
              Session& session) {
   check_tensors(program);
   Evaluation evaluation(program, spec, options, session);
-  session.set_device_memory(device_memory(options.device));
+  session.set_device(torch_device(options.device), gpu_id(options.device));
   session.announce(
       {{"libtorch", TORCH_VERSION}, {"device", c10::str(options.device)}, {"evaluates", true}});
   bool member = session.await_next();

@@ -13,6 +13,7 @@
 #include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "runtime/comm/nccl/choice.h"
 #include "runtime/session/env_place.h"
 #include "runtime/session/present_run.h"
 
@@ -35,6 +36,12 @@ void on_signal(int /*number*/) {
 
 std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
+}
+
+// NCCL's own connections: not beyond this host where there is no other, else as ours.
+void lead_nccl(bool hosts, const std::string& interface) {
+  if (hosts && (interface.empty() || is_numeric_address(interface))) return;
+  setenv("NCCL_SOCKET_IFNAME", hosts ? ("=" + interface).c_str() : "lo", /*overwrite=*/0);
 }
 
 json hosts_in_use(const comm::Communicator& communicator) {
@@ -68,6 +75,8 @@ void Session::join_by_hand() {
   channel_ = std::move(meeting.channel);
   member_ = static_cast<uint64_t>(place_.rank);
   listener_ = std::make_unique<comm::Listener>(meeting.secret, meeting.listener);
+  endpoint_ = listener_->endpoint();
+  plain_links_ = !meeting.listener.encrypt;
   catcher_.emplace(std::vector<int>{SIGINT, SIGTERM});
   begin_control();  // at once: another replica may end before this one is ready to train
 }
@@ -103,7 +112,8 @@ void Session::join_launcher(Fd channel) {
   settings_ = welcome->at("settings");
   const bool hosts = settings_.value("hosts", false);
   comm::ListenerOptions listener{.tcp = hosts};
-  listener.encrypt = hosts && !settings_.value("plain_links", false);
+  plain_links_ = settings_.value("plain_links", false);
+  listener.encrypt = hosts && !plain_links_;
   if (const auto reach = settings_.find("reach"); hosts && reach != settings_.end()) {
     listener.reach = {
         .interface = reach->value("interface", ""),
@@ -112,6 +122,8 @@ void Session::join_launcher(Fd channel) {
   }
   listener_ = std::make_unique<comm::Listener>(
       text_of(from_hex(welcome->at("secret").get<std::string>(), "the run's secret")), listener);
+  endpoint_ = listener_->endpoint();
+  if (settings_.value("device", "cpu") != "cpu") lead_nccl(hosts, listener.reach.interface);
   set_present_run({settings_.value("name", ""), settings_.value("checkpoint_dir", "")});
 }
 
@@ -147,12 +159,25 @@ void Session::stop_on_signals() {
   for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
 }
 
+void Session::set_device(std::unique_ptr<comm::Device> device, const std::string& id) {
+  device_ = std::move(device);
+  if (!channel_ || !device_) return;
+  comm::nccl::Gpu gpu{.id = id, .between_hosts = plain_links_};
+  const bool wanted = !settings_.is_object() || settings_.value("nccl", true);
+  const auto* nccl = wanted ? comm::nccl::load() : nullptr;
+  if (nccl != nullptr) {
+    nccl_.emplace(*nccl, *device_);
+    gpu.version = nccl->version;
+  }
+  comm::nccl::add_gpu(endpoint_, gpu);
+}
+
 void Session::announce(const json& facts) {
   if (!channel_) return;
   json hello = {{"type", "hello"},
                 {"protocol", launch::kProtocol},
                 {"pid", getpid()},
-                {"endpoint", listener_->endpoint()},
+                {"endpoint", endpoint_},
                 {"accelerator", accelerators_.front()}};
   hello.update(facts);
   send(hello);
@@ -237,14 +262,13 @@ void Session::lose_channel() {
     _exit(static_cast<int>(ExitCode::terminated));
   }
   log_error("rank 0 has died, and nobody replaces it here; replica {} saves a checkpoint", member_);
-  on_message({{"type", "generation"},
-              {"generation", next},
-              {"immediate", true},
-              {"members",
-               {{{"member", member_},
-                 {"endpoint", listener_->endpoint()},
-                 {"accelerator", accelerators_.front()}}}},
-              {"cause", "rank 0 has died"}});
+  on_message(
+      {{"type", "generation"},
+       {"generation", next},
+       {"immediate", true},
+       {"members",
+        {{{"member", member_}, {"endpoint", endpoint_}, {"accelerator", accelerators_.front()}}}},
+       {"cause", "rank 0 has died"}});
   stop_ = StopMode::checkpoint;
 }
 
@@ -300,6 +324,18 @@ void Session::on_message(const json& message) {
   changed_.notify_all();
 }
 
+std::unique_ptr<comm::Communicator> Session::connected(const comm::GroupOptions& options) {
+  auto group = comm::connect(*listener_, options);
+  const comm::nccl::Choice choice = comm::nccl::choose(options.endpoints, options.names);
+  if (choice.nccl) return nccl_.value().connect(std::move(group), options.abort, options.deadline);
+  if (options.rank == 0 && !choice.reason.empty() && choice.reason != told_no_nccl_) {
+    told_no_nccl_ = choice.reason;
+    log_warning("replicas exchange what is on their GPUs through host memory, which is slower: {}",
+                choice.reason);
+  }
+  return group;
+}
+
 // Keeps connecting to the newest generation announced by a message.
 void Session::connect_loop() {
   pthread_setname_np(pthread_self(), "connector");
@@ -321,16 +357,16 @@ void Session::connect_loop() {
       options.names.push_back(fmt::format("replica {}", entry.at("member").get<uint64_t>()));
     }
     options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
-    std::unique_ptr<comm::Communicator> connected;
+    std::unique_ptr<comm::Communicator> group;
     std::string problem;
     std::optional<json> unreachable;
     if (options.rank >= 0 && options.endpoints.size() > 1) {
       connect_abort_ = std::make_unique<comm::AbortSignal>();
       options.abort = connect_abort_.get();
-      options.device = device_memory_.get();
+      options.device = device_.get();
       lock.unlock();
       try {
-        connected = comm::connect(*listener_, options);
+        group = connected(options);
       } catch (const comm::Unreachable& error) {
         problem = error.what();
         unreachable = target.at("members").at(static_cast<size_t>(error.rank)).at("member");
@@ -351,7 +387,7 @@ void Session::connect_loop() {
       lock.lock();
       continue;
     }
-    next_ = std::move(connected);
+    next_ = std::move(group);
     next_generation_ = generation;
     next_immediate_ = target.at("immediate").get<bool>();
     next_member_ = options.rank >= 0;

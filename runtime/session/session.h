@@ -29,6 +29,7 @@
 #include "core/base/signals.h"
 #include "core/launch/io/protocol.h"
 #include "runtime/comm/connect.h"
+#include "runtime/comm/nccl/nccl_communicator.h"
 #include "runtime/standalone/meeting.h"
 #include "runtime/standalone/supervisor.h"
 
@@ -56,10 +57,9 @@ class Session {
   const nlohmann::json& settings() const { return settings_; }
   uint64_t member() const { return member_; }
 
-  // The Memory::device of all later communicators; call before announce().
-  void set_device_memory(std::unique_ptr<comm::DeviceMemory> memory) {
-    device_memory_ = std::move(memory);
-  }
+  // The device of all later communicators, null without one, and what identifies it (gpu_id());
+  // call before announce().
+  void set_device(std::unique_ptr<comm::Device> device, const std::string& id);
 
   // The kind of accelerator of this replica; call before announce().
   void set_accelerator(const std::string& kind) { accelerators_ = {kind}; }
@@ -157,6 +157,7 @@ class Session {
   void take_signals(int fd);
   void lose_channel();
   void connect_loop();
+  std::unique_ptr<comm::Communicator> connected(const comm::GroupOptions& options);
   void report_waiting();
   void on_message(const nlohmann::json& message);
 
@@ -174,7 +175,12 @@ class Session {
   nlohmann::json settings_;
   uint64_t member_ = 0;
   std::unique_ptr<comm::Listener> listener_;
-  std::unique_ptr<comm::DeviceMemory> device_memory_;  // outlives the communicators
+  nlohmann::json endpoint_;  // for the others
+  // These outlive the communicators.
+  std::unique_ptr<comm::Device> device_;
+  std::optional<comm::nccl::Connector> nccl_;  // of the connector thread, once that has begun
+  std::string told_no_nccl_;                   // the reason that the log has last; connector thread
+  bool plain_links_ = false;                   // what hosts exchange is not encrypted
 
   // The current membership; used by the training thread only.
   std::unique_ptr<comm::Communicator> current_;

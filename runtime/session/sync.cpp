@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/parallel/device_memory.h"
+#include "runtime/parallel/torch_device.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {

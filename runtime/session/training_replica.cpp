@@ -11,10 +11,11 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/data/watched_file.h"
 #include "runtime/parallel/buffers.h"
-#include "runtime/parallel/device_memory.h"
 #include "runtime/parallel/tensor_math.h"
+#include "runtime/parallel/torch_device.h"
 #include "runtime/session/batches.h"
 #include "runtime/session/deterministic.h"
+#include "runtime/session/device.h"
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/newest_checkpoint.h"
@@ -84,7 +85,7 @@ void TrainingReplica::announce() {
   models_.allow_any_numbers(any_numbers);
   options_.hooks->program(program_);
   if (!session_.alone()) optimizer_.reserve_state();
-  session_.set_device_memory(device_memory(options_.device));
+  session_.set_device(torch_device(options_.device), gpu_id(options_.device));
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
                      {"parameters", program_.parameters().size()},

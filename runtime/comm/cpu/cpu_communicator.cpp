@@ -28,7 +28,7 @@ constexpr auto kReasonDelay = std::chrono::milliseconds(500);
 
 CpuCommunicator::CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment,
                                  std::vector<Stream> control, std::vector<Stream> data, Links links,
-                                 DeviceMemory* device)
+                                 Device* device)
     : layout_(std::move(layout)),
       links_(std::move(links)),
       device_(device),

@@ -14,7 +14,7 @@
 #include "runtime/comm/cpu/mixed_group.h"
 #include "runtime/comm/cpu/segment.h"
 #include "runtime/comm/cpu/uplink.h"
-#include "runtime/comm/device_memory.h"
+#include "runtime/comm/device.h"
 
 namespace adaptdl::comm {
 
@@ -27,7 +27,7 @@ class CpuCommunicator final : public Communicator {
   // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links() and
   // used_addresses(); `device`: borrowed, may be null.
   CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Stream> control,
-                  std::vector<Stream> data, Links links, DeviceMemory* device);
+                  std::vector<Stream> data, Links links, Device* device);
   ~CpuCommunicator() override;
 
   int rank() const override { return layout_.rank; }
@@ -54,7 +54,7 @@ class CpuCommunicator final : public Communicator {
 
   const Layout layout_;
   const Links links_;
-  DeviceMemory* const device_;
+  Device* const device_;
   const std::unique_ptr<Segment> segment_;
   AbortSignal over_;  // aborted when the generation is over
   HostGroup local_;

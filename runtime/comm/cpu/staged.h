@@ -2,7 +2,7 @@
 
 #include "core/base/error.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/device_memory.h"
+#include "runtime/comm/device.h"
 
 namespace adaptdl::comm {
 
@@ -10,7 +10,7 @@ namespace adaptdl::comm {
 // memory.
 class Staged {
  public:
-  Staged(DeviceMemory* device, void* data, size_t bytes, Memory memory)
+  Staged(Device* device, void* data, size_t bytes, Memory memory)
       : device_(memory == Memory::device && bytes > 0 ? device : nullptr),
         data_(data),
         bytes_(bytes) {
@@ -27,7 +27,7 @@ class Staged {
   }
 
  private:
-  DeviceMemory* const device_;
+  Device* const device_;
   void* const data_;
   const size_t bytes_;
   void* host_ = nullptr;

@@ -36,6 +36,9 @@ TEST_CASE("doctor's GPUs: none, and their kinds") {
         "driver 580.95.05 for CUDA 13.0");
   three.links = {{0, 2}};
   CHECK(detail(three).find(", some of them joined by NVLink;") != std::string::npos);
+  three.nccl = "2.28.9";
+  CHECK(detail(three).ends_with("; driver 580.95.05 for CUDA 13.0; NCCL 2.28.9"));
+  CHECK(gpu_finding(three, &kTorch).facts["nccl"] == "2.28.9");
 }
 
 TEST_CASE("doctor's GPUs: CUDA_VISIBLE_DEVICES shows some, by numbers and names") {

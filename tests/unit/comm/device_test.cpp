@@ -13,14 +13,14 @@ using namespace adaptdl::comm::testing;
 
 namespace {
 
-class Device final : public DeviceMemory {
+class HiddenMemory final : public Device {
  public:
-  explicit Device(size_t bytes)
+  explicit HiddenMemory(size_t bytes)
       : bytes_(bytes),
         memory_(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     ADAPTDL_CHECK(memory_ != MAP_FAILED);
   }
-  ~Device() override { munmap(memory_, bytes_); }
+  ~HiddenMemory() override { munmap(memory_, bytes_); }
   void* memory() { return memory_; }
 
   void* staging(size_t bytes) override {
@@ -31,6 +31,10 @@ class Device final : public DeviceMemory {
   void to_device(void* device, const void* host, size_t bytes) override {
     copy(device, host, bytes);
   }
+  void* scratch(size_t) override { fail("not by this transport"); }
+  void* stream() override { fail("not by this transport"); }
+  void mark() override { fail("not by this transport"); }
+  bool done() override { fail("not by this transport"); }
 
  private:
   void copy(void* to, const void* from, size_t bytes) {
@@ -51,7 +55,7 @@ void check_group(const std::vector<std::string>& hosts) {
   Listeners listeners(hosts);
   const int size = static_cast<int>(hosts.size());
   in_threads(size, [&](int rank) {
-    Device device(kMost * sizeof(float));
+    HiddenMemory device(kMost * sizeof(float));
     GroupOptions options{.generation = 1,
                          .rank = rank,
                          .endpoints = listeners.endpoints,

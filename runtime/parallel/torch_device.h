@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/device_memory.h"
+#include "runtime/comm/device.h"
 
 namespace adaptdl {
 
@@ -15,7 +15,7 @@ inline comm::Memory memory_of(const at::Tensor& tensor) {
   return tensor.device().is_cpu() ? comm::Memory::host : comm::Memory::device;
 }
 
-// The group's device, using LibTorch's copies; null for the CPU.
-std::unique_ptr<comm::DeviceMemory> device_memory(at::Device device);
+// The group's device, by LibTorch's copies and streams; null for the CPU.
+std::unique_ptr<comm::Device> torch_device(at::Device device);
 
 }  // namespace adaptdl

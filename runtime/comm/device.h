@@ -1,0 +1,36 @@
+#pragma once
+
+// The device of a group's Memory::device, as transports see it. Those on the CPU copy between it
+// and the host; NCCL works on its buffers directly, in the order of a stream.
+
+#include <cstddef>
+
+namespace adaptdl::comm {
+
+// Used by one thread at a time. Errors of the device are thrown.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // At least `bytes` >= 1 of host memory that the device can copy fast to and from; valid until the
+  // next call.
+  virtual void* staging(size_t bytes) = 0;
+
+  // Both return when the copy of `bytes` >= 1 is complete. Work that the calling thread's current
+  // stream has runs first.
+  virtual void to_host(void* host, const void* device, size_t bytes) = 0;
+  virtual void to_device(void* device, const void* host, size_t bytes) = 0;
+
+  // At least `bytes` >= 1 of the device's memory, for work on the calling thread's current stream;
+  // valid until the next call.
+  virtual void* scratch(size_t bytes) = 0;
+
+  // The calling thread's current stream, as the device's own library names it (a cudaStream_t).
+  virtual void* stream() = 0;
+
+  // done(): whether that stream has done all that it had at the last mark().
+  virtual void mark() = 0;
+  virtual bool done() = 0;
+};
+
+}  // namespace adaptdl::comm
