@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/snapshot_buffer.h"
 
 #include <cerrno>
-#include <cstring>
 #include <sys/mman.h>
 #include <utility>
 
@@ -25,13 +24,17 @@ SnapshotBuffer::~SnapshotBuffer() {
 }
 
 SnapshotBuffer::SnapshotBuffer(SnapshotBuffer&& other) noexcept
-    : memory_(std::exchange(other.memory_, nullptr)),
+    : pinning_(std::move(other.pinning_)),
+      pinned_(std::exchange(other.pinned_, false)),
+      memory_(std::exchange(other.memory_, nullptr)),
       capacity_(std::exchange(other.capacity_, 0)),
       parts_(std::exchange(other.parts_, {})) {}
 
 SnapshotBuffer& SnapshotBuffer::operator=(SnapshotBuffer&& other) noexcept {
   if (this != &other) {
     release();
+    pinning_ = std::move(other.pinning_);
+    pinned_ = std::exchange(other.pinned_, false);
     memory_ = std::exchange(other.memory_, nullptr);
     capacity_ = std::exchange(other.capacity_, 0);
     parts_ = std::exchange(other.parts_, {});
@@ -40,6 +43,7 @@ SnapshotBuffer& SnapshotBuffer::operator=(SnapshotBuffer&& other) noexcept {
 }
 
 void SnapshotBuffer::release() {
+  if (std::exchange(pinned_, false)) pinning_.unpin(memory_);
   if (memory_ != nullptr) ::munmap(memory_, capacity_);
   memory_ = nullptr;
   capacity_ = 0;
@@ -58,11 +62,16 @@ void SnapshotBuffer::reserve(size_t bytes) {
   }
   memory_ = static_cast<std::byte*>(memory);
   capacity_ = wanted;
-  ::madvise(memory, wanted, MADV_HUGEPAGE);
+  populate();
+  pinned_ = pinning_.pin && pinning_.pin(memory_, capacity_);
+}
+
+void SnapshotBuffer::populate() {
+  ::madvise(memory_, capacity_, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
-  if (::madvise(memory, wanted, MADV_POPULATE_WRITE) == 0) return;
+  if (::madvise(memory_, capacity_, MADV_POPULATE_WRITE) == 0) return;
 #endif
-  for (size_t at = 0; at < wanted; at += kPage) memory_[at] = std::byte{0};
+  for (size_t at = 0; at < capacity_; at += kPage) memory_[at] = std::byte{0};
 }
 
 void SnapshotBuffer::layout(std::span<const size_t> sizes) {
@@ -74,17 +83,6 @@ void SnapshotBuffer::layout(std::span<const size_t> sizes) {
   }
   reserve(offset);
   parts_ = std::move(places);
-}
-
-void SnapshotBuffer::copy_from(std::span<const std::span<const std::byte>> parts) {
-  std::vector<size_t> sizes;
-  for (const auto& part : parts) sizes.push_back(part.size());
-  layout(sizes);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!parts[i].empty()) {
-      std::memcpy(memory_ + parts_[i].offset, parts[i].data(), parts[i].size());
-    }
-  }
 }
 
 std::span<std::byte> SnapshotBuffer::part(size_t index) {

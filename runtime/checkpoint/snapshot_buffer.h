@@ -3,6 +3,7 @@
 // Host memory for a copy of the training state, which is written while training continues.
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,15 @@ namespace adaptdl {
 // faults. Not thread-safe; do not use it while the writer does.
 class SnapshotBuffer {
  public:
+  // Locks memory for a device, which then copies to it several times as fast, and gives it free.
+  // pin: whether it could.
+  struct Pinning {
+    std::function<bool(void* memory, size_t bytes)> pin;
+    std::function<void(void* memory)> unpin;
+  };
+
   SnapshotBuffer() = default;
+  explicit SnapshotBuffer(Pinning pinning) : pinning_(std::move(pinning)) {}
   ~SnapshotBuffer();
   SnapshotBuffer(SnapshotBuffer&& other) noexcept;
   SnapshotBuffer& operator=(SnapshotBuffer&& other) noexcept;
@@ -28,9 +37,6 @@ class SnapshotBuffer {
   // undefined until filled through part().
   void layout(std::span<const size_t> sizes);
 
-  // layout() and a copy of each part. The parts must not lie in this buffer.
-  void copy_from(std::span<const std::span<const std::byte>> parts);
-
   size_t parts() const { return parts_.size(); }
   std::span<std::byte> part(size_t index);
   std::span<const std::byte> part(size_t index) const;
@@ -40,8 +46,11 @@ class SnapshotBuffer {
   struct Place {
     size_t offset, size;
   };
+  void populate();
   void release();
 
+  Pinning pinning_;
+  bool pinned_ = false;
   std::byte* memory_ = nullptr;
   size_t capacity_ = 0;
   std::vector<Place> parts_;

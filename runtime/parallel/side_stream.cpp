@@ -18,6 +18,10 @@ std::shared_ptr<const c10::Event> SideStream::here() const {
   return event;
 }
 
+void SideStream::wait() const {
+  if (stream_) c10::impl::VirtualGuardImpl(stream_->device_type()).synchronizeStream(*stream_);
+}
+
 SideStream::Scope::Scope(const SideStream& side, const std::shared_ptr<const c10::Event>& point) {
   if (!side.stream_) return;
   guard_.emplace(*side.stream_);

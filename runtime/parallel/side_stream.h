@@ -20,6 +20,9 @@ class SideStream {
   // All that the calling thread's current stream has been given so far; null on a CPU. Any thread.
   std::shared_ptr<const c10::Event> here() const;
 
+  // Until the side stream has done all that it has been given.
+  void wait() const;
+
   // While one exists, what the calling thread queues runs on the side stream, after `point`.
   class Scope {
    public:

@@ -1,9 +1,11 @@
 #include "runtime/session/checkpointer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <pthread.h>
 
 #include "core/base/error.h"
+#include "runtime/session/device.h"
 #include "runtime/session/newest_checkpoint.h"
 #include "runtime/torch_compat.h"
 
@@ -45,20 +47,27 @@ std::string dtype_name(at::ScalarType type) {
 
 constexpr double kFirst = 2;  // s; from the beginning of training to its first checkpoint
 
-std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
-
-// Copies the tensors into the buffer; returns views of the copies.
+// Copies the tensors into the buffer; returns views of the copies. What is on the device is copied
+// as it was at `point`.
 std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<NamedTensor>& tensors,
-                                 const std::set<std::string>& any_numbers) {
-  std::vector<at::Tensor> hosts;
-  std::vector<std::span<const std::byte>> parts;
-  for (const auto& named : tensors) {
-    hosts.push_back(named.tensor.detach().cpu().contiguous());  // a no-op if it is already both
-    parts.push_back(bytes_of(hosts.back()));
+                                 const std::set<std::string>& any_numbers, const SideStream& side,
+                                 const std::shared_ptr<const c10::Event>& point) {
+  const at::NoGradGuard no_grad;
+  const SideStream::Scope scope(side, point);
+  std::vector<size_t> sizes;
+  for (const auto& named : tensors) sizes.push_back(named.tensor.nbytes());
+  buffer.layout(sizes);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor from = tensors[i].tensor.detach().contiguous();
+    if (sizes[i] == 0) continue;
+    if (from.is_cpu()) {  // by this thread alone: training has the others
+      std::memcpy(buffer.part(i).data(), from.const_data_ptr(), sizes[i]);
+      continue;
+    }
+    at::from_blob(buffer.part(i).data(), from.sizes(), from.options().device(at::kCPU))
+        .copy_(from, /*non_blocking=*/true);
   }
-  buffer.copy_from(parts);
+  side.wait();
   std::vector<TensorView> views;
   for (size_t i = 0; i < tensors.size(); ++i) {
     views.push_back({tensors[i].name, dtype_name(tensors[i].tensor.scalar_type()),
@@ -82,11 +91,14 @@ void check_replaces(const CheckpointStore& store, const CheckpointHeader& header
 
 }  // namespace
 
-Checkpointer::Checkpointer(std::string directory, int keep, double longest_s, Announce announce)
+Checkpointer::Checkpointer(std::string directory, int keep, double longest_s, Announce announce,
+                           at::Device device)
     : directory_(std::move(directory)),
       keep_(keep),
       longest_s_(longest_s),
-      announce_(std::move(announce)) {
+      announce_(std::move(announce)),
+      side_(device),
+      buffer_(pinning(device)) {
   if (directory_.empty()) return;
   writer_.emplace(CheckpointStore(directory_, keep_), [this](const CheckpointResult& result) {
     json event = {{"event", "checkpoint"}, {"step", result.step}};
@@ -170,13 +182,14 @@ void Checkpointer::start(CheckpointHeader header, std::vector<NamedTensor> tenso
   hurry_ = false;
   kind_ = kind;
   // Not on the writer's thread: its priority is low, and the next update waits for the copy.
-  copied_ = std::async(std::launch::async, [this, tensors = std::move(tensors)] {
-              pthread_setname_np(pthread_self(), "snapshot");
-              const auto begun = Monotonic::now();
-              auto views = copy_out(buffer_, tensors, any_numbers_);
-              copy_s_ = seconds_since(begun);
-              return views;
-            }).share();
+  copied_ =
+      std::async(std::launch::async, [this, tensors = std::move(tensors), point = side_.here()] {
+        pthread_setname_np(pthread_self(), "snapshot");
+        const auto begun = Monotonic::now();
+        auto views = copy_out(buffer_, tensors, any_numbers_, side_, point);
+        copy_s_ = seconds_since(begun);
+        return views;
+      }).share();
   writer_->submit([this, kind, header = std::move(header), copied = copied_]() mutable {
     CheckpointContents contents;
     contents.tensors = copied.get();

@@ -3,7 +3,8 @@
 // Decides when rank 0 writes a checkpoint (runtime/checkpoint/interval.h), and writes it in the
 // background, or a copy of it on another host. A thread copies the tensors during the next forward
 // and backward passes, which change no parameter. The next update waits for the copy, never for the
-// disk.
+// disk. From a GPU the copy goes straight to where the writer reads it, beside what the GPU
+// computes.
 
 #include <atomic>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "runtime/checkpoint/interval.h"
 #include "runtime/checkpoint/snapshot_buffer.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/parallel/side_stream.h"
 
 namespace adaptdl {
 
@@ -33,8 +35,10 @@ class Checkpointer {
   // Gets an event for each checkpoint written or failed, on the writer's thread.
   using Announce = std::function<void(const nlohmann::json& event, Kind kind)>;
 
-  // `longest_s`: the user's bound on the time from one checkpoint to the next.
-  Checkpointer(std::string directory, int keep, double longest_s, Announce announce);
+  // `longest_s`: the user's bound on the time from one checkpoint to the next. `device`: where
+  // tensors are that are not in host memory.
+  Checkpointer(std::string directory, int keep, double longest_s, Announce announce,
+               at::Device device = at::kCPU);
   ~Checkpointer();
 
   // Tensors that may hold numbers that are not finite; a checkpoint in which another one does is
@@ -83,6 +87,7 @@ class Checkpointer {
   TimePoint last_ = Monotonic::now();
   bool started_ = false;  // one since begun()
   bool hurry_ = false;
+  const SideStream side_;
   SnapshotBuffer buffer_;
   std::shared_future<std::vector<TensorView>> copied_;
   std::atomic<Kind> kind_{Kind::first};  // of the newest

@@ -43,6 +43,16 @@ class Driver {
     return text;
   }
 
+  bool pin(void* memory, size_t bytes) const {
+    constexpr unsigned kForAllContexts = 1;
+    const auto lock = find<int (*)(void*, size_t, unsigned)>("cuMemHostRegister_v2");
+    return lock && lock(memory, bytes, kForAllContexts) == 0;
+  }
+
+  void unpin(void* memory) const {
+    if (const auto unlock = find<int (*)(void*)>("cuMemHostUnregister")) unlock(memory);
+  }
+
  private:
   template <typename Function>
   Function find(const char* symbol) const {
@@ -90,6 +100,12 @@ std::string accelerator_kind(const at::Device& device) {
 
 std::string gpu_id(const at::Device& device) {
   return device.is_cpu() ? "" : Driver().id(device.index());
+}
+
+SnapshotBuffer::Pinning pinning(const at::Device& device) {
+  if (device.is_cpu()) return {};
+  return {[](void* memory, size_t bytes) { return Driver().pin(memory, bytes); },
+          [](void* memory) { Driver().unpin(memory); }};
 }
 
 }  // namespace adaptdl

@@ -4,6 +4,8 @@
 
 #include <c10/core/Device.h>
 
+#include "runtime/checkpoint/snapshot_buffer.h"
+
 namespace adaptdl {
 
 // `name`: "cpu", or "cuda:0" for the GPU that the launcher made visible. Throws Error if LibTorch
@@ -18,5 +20,8 @@ std::string accelerator_kind(const at::Device& device);
 // The same for all processes that use this GPU, or this part of one, and for no other: as the CUDA
 // driver tells, such as "GPU-6fe1d0f5-...". "" if it does not, and for the CPU.
 std::string gpu_id(const at::Device& device);
+
+// By the CUDA driver, for a thread that has used the GPU; nothing for the CPU.
+SnapshotBuffer::Pinning pinning(const at::Device& device);
 
 }  // namespace adaptdl

@@ -59,10 +59,12 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks,
                options.models),
       reporter_(session, stepper_.accounting().iterations_per_epoch(), spec.batch),
-      checkpointer_(options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
-                    [&session](const json& event, Checkpointer::Kind kind) {
-                      tell_checkpoint(session, event, kind);
-                    }),
+      checkpointer_(
+          options.checkpoint_dir, spec.checkpoints_kept, spec.checkpoint_interval_s,
+          [&session](const json& event, Checkpointer::Kind kind) {
+            tell_checkpoint(session, event, kind);
+          },
+          options.device),
       batch_policy_(spec, data_.train.size()),
       hint_sender_(session),
       pace_sender_(session),

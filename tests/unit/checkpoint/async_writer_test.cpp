@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <future>
 #include <limits>
+#include <map>
 #include <sys/resource.h>
 #include <thread>
 
@@ -145,9 +146,10 @@ TEST_CASE("the writer's priority is below that of the thread that made it, howev
 TEST_CASE("a snapshot keeps copies, aligned, in memory that is used again") {
   SnapshotBuffer buffer;
   const std::string a(1000, 'a'), b(3, 'b');
-  const std::vector<std::span<const std::byte>> parts = {
-      std::as_bytes(std::span(a)), {}, std::as_bytes(std::span(b))};
-  buffer.copy_from(parts);
+  const std::vector<size_t> sizes = {a.size(), 0, b.size()};
+  buffer.layout(sizes);
+  std::memcpy(buffer.part(0).data(), a.data(), a.size());
+  std::memcpy(buffer.part(2).data(), b.data(), b.size());
   REQUIRE(buffer.parts() == 3);
   CHECK(std::memcmp(buffer.part(0).data(), a.data(), a.size()) == 0);
   CHECK(buffer.part(1).empty());
@@ -157,14 +159,42 @@ TEST_CASE("a snapshot keeps copies, aligned, in memory that is used again") {
   }
   const auto* memory = buffer.part(0).data();
   const size_t capacity = buffer.capacity();
-  buffer.copy_from(parts);
+  buffer.layout(sizes);
   CHECK(buffer.part(0).data() == memory);
   CHECK(buffer.capacity() == capacity);
   buffer.reserve(10u << 20);
   CHECK(buffer.capacity() >= 10u << 20);
   SnapshotBuffer moved = std::move(buffer);
-  moved.copy_from(parts);
+  moved.layout(sizes);
   CHECK(moved.parts() == 3);
-  moved.copy_from({});
+  moved.layout({});
   CHECK(moved.parts() == 0);
+}
+
+TEST_CASE("a snapshot's memory is pinned as long as it is there") {
+  std::map<void*, size_t> pinned;
+  bool works = true;
+  const SnapshotBuffer::Pinning pinning{[&](void* memory, size_t bytes) {
+                                          if (works) pinned[memory] = bytes;
+                                          return works;
+                                        },
+                                        [&](void* memory) { CHECK(pinned.erase(memory) == 1); }};
+  {
+    SnapshotBuffer buffer(pinning);
+    CHECK(pinned.empty());
+    buffer.reserve(100);
+    CHECK(pinned == std::map<void*, size_t>{{pinned.begin()->first, buffer.capacity()}});
+    buffer.reserve(10u << 20);
+    CHECK(pinned == std::map<void*, size_t>{{pinned.begin()->first, buffer.capacity()}});
+    SnapshotBuffer moved(std::move(buffer));
+    SnapshotBuffer other(pinning);
+    other.reserve(1);
+    CHECK(pinned.size() == 2);
+    other = std::move(moved);
+    CHECK(pinned.size() == 1);
+  }
+  CHECK(pinned.empty());
+  works = false;
+  SnapshotBuffer unpinned(pinning);
+  unpinned.reserve(100);
 }
