@@ -22,6 +22,11 @@ std::vector<int64_t> shape_of(const at::Tensor& parameter, int64_t rows) {
   return shape;
 }
 
+// memcpy, for which nothing has an address, too.
+void copy(void* to, const void* from, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 // One replica's rows in the order of the wire: their numbers, then their values.
 class Packed {
  public:
@@ -37,16 +42,16 @@ class Packed {
   void write(const at::Tensor& rows, std::byte* to) const {
     const at::Tensor ids = rows._indices().cpu().contiguous();
     const at::Tensor values = rows._values().cpu().contiguous();
-    std::memcpy(to, ids.const_data_ptr(), ids.nbytes());
-    std::memcpy(to + ids_bytes_, values.const_data_ptr(), values.nbytes());
+    copy(to, ids.const_data_ptr(), ids.nbytes());
+    copy(to + ids_bytes_, values.const_data_ptr(), values.nbytes());
   }
 
   at::Tensor read(const std::byte* from, int64_t count) const {
     const at::Tensor ids = at::empty({count}, at::kLong);
     const at::Tensor values =
         at::empty(shape_of(parameter_, count), at::TensorOptions(parameter_.scalar_type()));
-    std::memcpy(ids.mutable_data_ptr(), from, ids.nbytes());
-    std::memcpy(values.mutable_data_ptr(), from + ids_bytes_, values.nbytes());
+    copy(ids.mutable_data_ptr(), from, ids.nbytes());
+    copy(values.mutable_data_ptr(), from + ids_bytes_, values.nbytes());
     return make_rows(ids, values, parameter_);
   }
 

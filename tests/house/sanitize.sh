@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the Torch-free part with sanitizers in a separate build folder, which is kept for the next
-# time, and runs tests there.
+# Builds with sanitizers in a separate build folder, which is kept for the next time, and runs tests
+# there. Without LibTorch, whose headers take as long to compile as all else, unless
+# $SANITIZE_TORCH is enabled.
 # Usage: sanitize.sh SOURCE_ROOT BUILD_FOLDER SANITIZERS ARGUMENTS_OF_MESON_TEST...
 set -eu
 source=$1 build=$2 sanitizers=$3
@@ -11,8 +12,9 @@ shift 3
 optimization=0
 [ "$sanitizers" != thread ] || optimization=1
 if [ ! -f "$build/build.ninja" ]; then
-  meson setup "$build" "$source" -Dtorch=disabled -Db_sanitize="$sanitizers" -Db_lundef=false \
-    -Doptimization=$optimization -Ddebug=false -Dc_args=-g1 -Dcpp_args=-g1
+  meson setup "$build" "$source" -Dtorch="${SANITIZE_TORCH:-disabled}" \
+    -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=$optimization -Ddebug=false \
+    -Dc_args=-g1 -Dcpp_args=-g1
 fi
 # It compiles for minutes, beside tests that mostly wait and are not to be held up.
 printf '#!/bin/sh\nexec nice -n 10 ninja "$@"\n' >"$build/nice-ninja"
