@@ -1,9 +1,11 @@
 #!/bin/sh
-# Leaves libssl.a and libcrypto.a in `built` beside this script, unless they are there.
+# Leaves libssl.a and libcrypto.a in `built` beside this script, unless they are there, made by this
+# very script with the same flags.
 # Usage: build.sh C_COMPILER C_FLAGS
 set -eu
 cd "$(dirname "$0")"
-[ ! -d built ] || exit 0
+stamp=$(echo "$2" | cat - build.sh | sha256sum)
+[ "$(cat built/stamp 2>/dev/null)" != "$stamp" ] || exit 0
 work=$PWD/built.$$
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -22,5 +24,7 @@ mkdir "$work"
 }
 mkdir "$work/built"
 mv "$work/libssl.a" "$work/libcrypto.a" "$work/built"
+echo "$stamp" >"$work/built/stamp"
+rm -rf built
 # Another build folder may have been faster.
 mv -T "$work/built" built 2>/dev/null || [ -d built ]
