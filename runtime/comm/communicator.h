@@ -71,7 +71,8 @@ class Communicator {
   virtual uint64_t generation() const = 0;  // as given to connect()
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.
-  // The order of summation is fixed (rank 0 first; with several hosts: see connect.h), and all
+  // The order of summation is fixed (rank 0 first; with several hosts: see connect.h; on GPUs that
+  // NCCL joins it is NCCL's, and all members' `memory` must be the same), and all
   // ranks get bitwise the same result. 16-bit floats are summed in f32 and rounded once; large
   // messages between hosts once per host and once more. Integers wrap around. `data` needs only the
   // alignment of its type. count may be 0.
@@ -91,9 +92,9 @@ class Communicator {
   // Returns once every rank has called it.
   virtual void barrier() = 0;
 
-  // Ends this generation: collectives waiting here throw Aborted with `reason` within 100 ms, those
-  // of other members soon after. The first reason wins. Any thread; does not block for long; safe
-  // to call twice.
+  // Ends this generation: collectives waiting here throw Aborted with `reason` within 100 ms (of
+  // device memory: once the device is free), those of other members soon after. The first reason
+  // wins. Any thread; does not block for long; safe to call twice.
   virtual void abort(const std::string& reason) noexcept = 0;
 
   // True once the generation is over (by abort(), here or elsewhere, or by a death).

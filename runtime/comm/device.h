@@ -4,6 +4,9 @@
 // and the host; NCCL works on its buffers directly, in the order of a stream.
 
 #include <cstddef>
+#include <memory>
+
+#include "runtime/comm/communicator.h"
 
 namespace adaptdl::comm {
 
@@ -21,9 +24,16 @@ class Device {
   virtual void to_host(void* host, const void* device, size_t bytes) = 0;
   virtual void to_device(void* device, const void* host, size_t bytes) = 0;
 
-  // At least `bytes` >= 1 of the device's memory, for work on the calling thread's current stream;
-  // valid until the next call.
-  virtual void* scratch(size_t bytes) = 0;
+  // What follows is of `count` >= 1 elements on the device, and queued on the calling thread's
+  // current stream, also the end of memory that is handed out: held until the last copy of the
+  // pointer is gone.
+
+  virtual std::shared_ptr<void> scratch(size_t bytes) = 0;
+  // Copies of f16 or bf16 in f32, and back, rounded.
+  virtual std::shared_ptr<void> widened(const void* data, size_t count, Type type) = 0;
+  virtual void narrow(void* data, const void* wide, size_t count, Type type) = 0;
+  // Divides each; integers are truncated towards zero.
+  virtual void divide(void* data, size_t count, Type type, int divisor) = 0;
 
   // The calling thread's current stream, as the device's own library names it (a cudaStream_t).
   virtual void* stream() = 0;

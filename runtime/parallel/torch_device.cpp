@@ -5,10 +5,31 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "core/base/error.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
 namespace {
+
+at::ScalarType scalar_type(comm::Type type) {
+  switch (type) {
+    case comm::Type::f32:
+      return at::kFloat;
+    case comm::Type::f64:
+      return at::kDouble;
+    case comm::Type::f16:
+      return at::kHalf;
+    case comm::Type::bf16:
+      return at::kBFloat16;
+    case comm::Type::i64:
+      return at::kLong;
+    case comm::Type::i32:
+      return at::kInt;
+    case comm::Type::u8:
+      return at::kByte;
+  }
+  fail("no such type");
+}
 
 class TorchDevice final : public comm::Device {
  public:
@@ -29,12 +50,19 @@ class TorchDevice final : public comm::Device {
     view(device, bytes, device_).copy_(view(const_cast<void*>(host), bytes, at::kCPU));
   }
 
-  // Not kept: LibTorch's allocator has it at hand for the next one, and for everybody else.
-  void* scratch(size_t bytes) override {
-    scratch_.reset();
-    scratch_ = at::empty({static_cast<int64_t>(bytes)},
-                         at::TensorOptions().dtype(at::kByte).device(device_));
-    return scratch_.data_ptr();
+  std::shared_ptr<void> scratch(size_t bytes) override {
+    return held(at::empty({static_cast<int64_t>(bytes)},
+                          at::TensorOptions().dtype(at::kByte).device(device_)));
+  }
+  std::shared_ptr<void> widened(const void* data, size_t count, comm::Type type) override {
+    return held(elements(const_cast<void*>(data), count, type).to(at::kFloat));
+  }
+  void narrow(void* data, const void* wide, size_t count, comm::Type type) override {
+    elements(data, count, type).copy_(elements(const_cast<void*>(wide), count, comm::Type::f32));
+  }
+  void divide(void* data, size_t count, comm::Type type, int divisor) override {
+    const at::Tensor values = elements(data, count, type);
+    values.is_floating_point() ? values.div_(divisor) : values.div_(divisor, "trunc");
   }
   void* stream() override { return streams_.getStreamNativeHandle(streams_.getStream(device_)); }
   void mark() override {
@@ -44,6 +72,13 @@ class TorchDevice final : public comm::Device {
   bool done() override { return event_->query(); }
 
  private:
+  static std::shared_ptr<void> held(const at::Tensor& tensor) {
+    return {tensor.data_ptr(), [tensor](void*) {}};
+  }
+  at::Tensor elements(void* data, size_t count, comm::Type type) const {
+    return at::from_blob(data, {static_cast<int64_t>(count)},
+                         at::TensorOptions().dtype(scalar_type(type)).device(device_));
+  }
   static at::Tensor view(void* data, size_t bytes, at::Device device) {
     return at::from_blob(data, {static_cast<int64_t>(bytes)},
                          at::TensorOptions().dtype(at::kByte).device(device));
@@ -51,7 +86,7 @@ class TorchDevice final : public comm::Device {
 
   const at::Device device_;
   const c10::impl::VirtualGuardImpl streams_;
-  at::Tensor staging_, scratch_;
+  at::Tensor staging_;
   std::optional<c10::Event> event_;
 };
 

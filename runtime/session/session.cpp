@@ -38,8 +38,10 @@ std::string text_of(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// NCCL's own connections: not beyond this host where there is no other, else as ours.
+// NCCL's own connections: not beyond this host where there is no other, else as ours. And all of
+// them when it connects, so that what fails then is not found in a collective.
 void lead_nccl(bool hosts, const std::string& interface) {
+  setenv("NCCL_RUNTIME_CONNECT", "0", /*overwrite=*/0);
   if (hosts && (interface.empty() || is_numeric_address(interface))) return;
   setenv("NCCL_SOCKET_IFNAME", hosts ? ("=" + interface).c_str() : "lo", /*overwrite=*/0);
 }
@@ -302,6 +304,7 @@ void Session::on_message(const json& message) {
     return;
   }
   if (type != "generation") return;
+  std::unique_ptr<comm::Communicator> dropped;  // its end may take a while: after the lock's
   std::lock_guard lock(mutex_);
   const auto generation = message.at("generation").get<uint64_t>();
   if (generation <= newest_) return;
@@ -313,13 +316,13 @@ void Session::on_message(const json& message) {
   if (connect_abort_) connect_abort_->abort("a newer generation");
   // A new replica that waits for its first state loses nothing with the current generation.
   if (immediate || !trained_) {
-    next_.reset();
-    next_generation_ = 0;
-    offered_ = false;
     if (abortable_) {
       abortable_->abort("generation " + std::to_string(generation) +
                         " takes over: " + message.value("cause", "a change of members"));
     }
+    dropped = std::move(next_);
+    next_generation_ = 0;
+    offered_ = false;
   }
   changed_.notify_all();
 }
@@ -370,14 +373,19 @@ void Session::connect_loop() {
       } catch (const comm::Unreachable& error) {
         problem = error.what();
         unreachable = target.at("members").at(static_cast<size_t>(error.rank)).at("member");
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         problem = error.what();
       }
       lock.lock();
       connect_abort_.reset();
     }
     changed_.wait(lock, [this] { return quit_ || !offered_; });
-    if (generation != newest_) continue;  // overtaken
+    if (generation != newest_) {  // overtaken
+      lock.unlock();
+      group.reset();
+      lock.lock();
+      continue;
+    }
     if (!problem.empty()) {
       json lost = {
           {"type", "lost"}, {"generation", generation}, {"reason", problem}, {"connecting", true}};
@@ -387,7 +395,7 @@ void Session::connect_loop() {
       lock.lock();
       continue;
     }
-    next_ = std::move(group);
+    std::swap(next_, group);
     next_generation_ = generation;
     next_immediate_ = target.at("immediate").get<bool>();
     next_member_ = options.rank >= 0;
@@ -405,7 +413,8 @@ void Session::connect_loop() {
     if (next_) connected_message["hosts"] = hosts_in_use(*next_);
     changed_.notify_all();
     lock.unlock();
-    if (next_member_) send(connected_message);
+    group.reset();  // an older one that nobody has taken
+    if (options.rank >= 0) send(connected_message);
     lock.lock();
   }
 }

@@ -5,7 +5,6 @@
 #include "core/base/error.h"
 #include "runtime/comm/nccl/nccl_communicator.h"
 #include "runtime/parallel/side_stream.h"
-#include "runtime/parallel/tensor_math.h"
 #include "runtime/parallel/torch_device.h"
 #include "runtime/session/device.h"
 #include "runtime/torch_compat.h"
@@ -14,7 +13,7 @@ using namespace adaptdl;
 
 namespace {
 
-void sum(comm::Communicator& group, at::ScalarType type) {
+void sum(comm::Communicator& group, at::ScalarType type, comm::Type named) {
   const auto options = at::TensorOptions().device(at::kCUDA, 0);
   // Made on the default stream, summed on another one.
   const SideStream side(options.device());
@@ -22,7 +21,7 @@ void sum(comm::Communicator& group, at::ScalarType type) {
   for (int i = 0; i < 50; ++i) values.mul_(1).add_(i == 0 ? 2 : 0);
   {
     const SideStream::Scope scope(side, side.here());
-    group.all_reduce(values.data_ptr(), static_cast<size_t>(values.numel()), wire_type(type),
+    group.all_reduce(values.data_ptr(), static_cast<size_t>(values.numel()), named,
                      comm::Op::average, memory_of(values));
   }
   if (!values.eq(3).all().item<bool>()) fail("the mean of one {} is another", c10::toString(type));
@@ -40,17 +39,19 @@ int main() try {
     const auto group = connector.connect(comm::alone(static_cast<uint64_t>(generation)), nullptr,
                                          Monotonic::now() + std::chrono::seconds(60));
     if (group->describe_links().find("NCCL") == std::string::npos) fail("NCCL does not connect");
-    for (const auto type :
-         {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong, at::kInt}) {
-      sum(*group, type);
-    }
+    sum(*group, at::kFloat, comm::Type::f32);
+    sum(*group, at::kDouble, comm::Type::f64);
+    sum(*group, at::kHalf, comm::Type::f16);
+    sum(*group, at::kBFloat16, comm::Type::bf16);
+    sum(*group, at::kLong, comm::Type::i64);
+    sum(*group, at::kInt, comm::Type::i32);
     at::Tensor state = at::full({300 << 20}, 7, at::TensorOptions().device(gpu).dtype(at::kByte));
     group->broadcast(state.data_ptr(), state.nbytes(), 0, true, memory_of(state));
     if (!state.eq(7).all().item<bool>()) fail("a broadcast of one changes it");
     group->abort("enough");
     bool over = false;
     try {
-      sum(*group, at::kFloat);
+      sum(*group, at::kFloat, comm::Type::f32);
     } catch (const comm::Aborted&) {
       over = true;
     }

@@ -22,7 +22,9 @@ constexpr size_t kBroadcastBytes = 64 << 20;
 // bucket takes.
 constexpr std::chrono::microseconds kSpin{200}, kPause{50};
 
-// ncclDataType_t and ncclRedOp_t.
+constexpr int kSum = 0;  // ncclRedOp_t
+
+// ncclDataType_t.
 int number_of(Type type) {
   switch (type) {
     case Type::f32:
@@ -41,10 +43,6 @@ int number_of(Type type) {
       return 1;
   }
   fail("no such type");
-}
-
-int number_of(Op op) {
-  return op == Op::average ? 4 : 0;
 }
 
 std::string problem_of(const Library& library, int result, void* comm) {
@@ -93,11 +91,27 @@ class Watch {
   std::thread thread_;
 };
 
-// From rank 0 to all.
+// From each member to all.
 struct Invitation {
-  bool wanted = false;
-  UniqueId id{};
+  bool refused = false;  // NCCL has failed it before
+  UniqueId id{};         // rank 0's
 };
+
+// Of the gather before the end. No other one has this size, so that one does not pass for it.
+struct Farewell {
+  char bytes[29] = {};
+};
+constexpr Seconds kFarewell{5};
+
+// How long an error of NCCL waits for the host's links to tell of a death.
+constexpr Seconds kReason{0.5};
+
+// Before the deadline, for the gather that tells all members what came of it.
+constexpr Seconds kMargin{5};
+
+TimePoint after(Seconds time) {
+  return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(time);
+}
 
 constexpr const char* kLate = "not all members have answered in time";
 
@@ -120,18 +134,19 @@ std::unique_ptr<Communicator> Connector::connect(std::unique_ptr<Communicator> h
                                                  const AbortSignal* abort, TimePoint deadline,
                                                  double patience_s) {
   const Watch watch(*host, abort, deadline);
-  Invitation invitation;
   std::string problem;
-  if (host->rank() == 0 && !failed_) {
-    const int result = library_.get_unique_id(&invitation.id);
-    invitation.wanted = result == kSuccess;
-    if (!invitation.wanted) problem = problem_of(library_, result, nullptr);
+  Invitation mine{.refused = failed_};
+  if (host->rank() == 0 && !mine.refused) {
+    const int result = library_.get_unique_id(&mine.id);
+    if (result != kSuccess) problem = problem_of(library_, result, nullptr);
+    mine.refused = result != kSuccess;
   }
-  host->broadcast(&invitation, sizeof invitation, 0);
-  void* comm = nullptr;
-  if (invitation.wanted) {
-    const auto patience = std::chrono::duration_cast<Monotonic::duration>(Seconds(patience_s));
-    problem = init(*host, invitation.id, std::min(deadline, Monotonic::now() + patience), comm);
+  const auto invitations = all_gather_values(*host, mine);
+  if (std::ranges::none_of(invitations, &Invitation::refused)) {
+    void* comm = nullptr;
+    const auto margin = std::chrono::duration_cast<Monotonic::duration>(kMargin);
+    problem = init(*host, invitations[0].id,
+                   std::min(deadline - margin, after(Seconds(patience_s))), comm);
     try {
       problem = problem_of_all(*host, problem);
     } catch (const Aborted&) {
@@ -139,21 +154,24 @@ std::unique_ptr<Communicator> Connector::connect(std::unique_ptr<Communicator> h
       throw;
     }
     if (problem.empty()) {
-      return std::make_unique<NcclCommunicator>(std::move(host), library_, device_, comm);
+      return std::make_unique<NcclCommunicator>(std::move(host), library_, device_, comm, failed_);
     }
+    // Only now: its end may wait for those of the others.
     if (comm != nullptr) library_.abort(comm);
-    failed_ = true;
+  } else if (problem.empty()) {
+    problem = "it has failed before";
   }
-  if (host->rank() == 0 && !problem.empty()) {
+  if (!std::exchange(told_, true) && host->rank() == 0) {
     log_warning(
-        "NCCL cannot connect the replicas ({}); what is on their GPUs goes through host memory, "
-        "which is slower. NCCL_DEBUG=INFO tells more, --no-nccl does without",
+        "NCCL cannot connect the replicas ({}); from now on what is on their GPUs goes through "
+        "host memory, which is slower. NCCL_DEBUG=INFO tells more, --no-nccl does without",
         problem);
   }
+  failed_ = true;
   return host;
 }
 
-// "": connected, as `comm`. Else why not; then there is none.
+// "": connected, as `comm`. Else why not.
 std::string Connector::init(Communicator& host, const UniqueId& id, TimePoint until, void*& comm) {
   // Else it would wait for the other members where nothing can end it.
   Config config;
@@ -170,12 +188,8 @@ std::string Connector::init(Communicator& host, const UniqueId& id, TimePoint un
     problem = kLate;
     return true;
   });
-  if (result == kSuccess && problem.empty()) return "";
-  if (problem.empty()) {
-    problem = host.aborted() ? "the generation is over" : problem_of(library_, result, comm);
-  }
-  if (comm != nullptr) library_.abort(std::exchange(comm, nullptr));
-  return problem;
+  if (!problem.empty() || result == kSuccess) return problem;
+  return host.aborted() ? "the generation is over" : problem_of(library_, result, comm);
 }
 
 struct NcclCommunicator::Shape {
@@ -188,17 +202,20 @@ struct NcclCommunicator::Shape {
 };
 
 NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, const Library& library,
-                                   Device& device, void* comm)
-    : host_(std::move(host)), library_(library), device_(device), comm_(comm) {}
+                                   Device& device, void* comm, std::atomic<bool>& failed)
+    : host_(std::move(host)), library_(library), device_(device), failed_(failed), comm_(comm) {}
 
 NcclCommunicator::~NcclCommunicator() {
   if (comm_ == nullptr) return;
   try {
     // NCCL's threads may still be sending what this member has finished.
-    if (!settled_) host_->barrier();
+    if (!settled_) {
+      const Watch watch(*host_, nullptr, after(kFarewell));
+      all_gather_values(*host_, Farewell{});
+    }
   } catch (const std::exception&) {  // the generation is over
   }
-  // Its other way to end waits for all members.
+  // Its other end needs all members to come to it.
   library_.abort(comm_);
 }
 
@@ -208,10 +225,20 @@ void NcclCommunicator::all_reduce(void* data, size_t count, Type type, Op op, Me
     settled_ = true;
     return;
   }
-  const Shape shape{
-      .bytes = count * size_of(type), .what = 0, .type = number_of(type), .op = number_of(op)};
+  const Shape shape{.bytes = count * size_of(type),
+                    .what = 0,
+                    .type = static_cast<int32_t>(type),
+                    .op = static_cast<int32_t>(op)};
   run(shape, [&] {
-    return library_.all_reduce(data, data, count, shape.type, shape.op, comm_, device_.stream());
+    const bool narrow = type == Type::f16 || type == Type::bf16;
+    const auto wide = narrow ? device_.widened(data, count, type) : nullptr;
+    void* const values = narrow ? wide.get() : data;
+    const Type summed = narrow ? Type::f32 : type;
+    started(library_.all_reduce(values, values, count, number_of(summed), kSum, comm_,
+                                device_.stream()));
+    if (op == Op::average) device_.divide(values, count, summed, size());
+    if (narrow) device_.narrow(data, values, count, type);
+    finish();
   });
 }
 
@@ -224,10 +251,11 @@ void NcclCommunicator::broadcast(void* data, size_t bytes, int root, bool keep, 
   const bool stores = keep || rank() == root;
   for (size_t done = 0; done < std::max<size_t>(bytes, 1); done += kBroadcastBytes) {
     const size_t part = std::min(bytes - done, kBroadcastBytes);
-    const Shape shape{.bytes = part, .what = 1, .type = number_of(Type::u8), .op = 0, .root = root};
-    run(shape, [&] {
-      void* const at = stores ? static_cast<char*>(data) + done : device_.scratch(part);
-      return library_.broadcast(at, at, part, shape.type, root, comm_, device_.stream());
+    run({.bytes = part, .what = 1, .root = root}, [&] {
+      const auto unwanted = stores ? nullptr : device_.scratch(part);
+      void* const at = stores ? static_cast<char*>(data) + done : unwanted.get();
+      started(library_.broadcast(at, at, part, number_of(Type::u8), root, comm_, device_.stream()));
+      finish();
     });
   }
 }
@@ -253,7 +281,7 @@ std::string NcclCommunicator::describe_links() const {
                      v / 100 % 100, v % 100);
 }
 
-void NcclCommunicator::run(const Shape& shape, const std::function<int()>& start) {
+void NcclCommunicator::run(const Shape& shape, const std::function<void()>& body) {
   ADAPTDL_CHECK(begun_.exchange(Monotonic::now()) == TimePoint{});  // one thread at a time
   struct Done {
     std::atomic<TimePoint>& begun;
@@ -263,7 +291,8 @@ void NcclCommunicator::run(const Shape& shape, const std::function<int()>& start
   if (shape.bytes == 0) return;
   settled_ = false;
   try {
-    await(start());
+    body();
+    worked_ = true;
   } catch (const Aborted&) {
     throw;
   } catch (const std::exception& error) {  // of the device
@@ -287,19 +316,24 @@ void NcclCommunicator::agree(const Shape& shape) {
   if (host_->aborted() || comm_ == nullptr) give_up();
 }
 
-// Until the device has done what `result` is the start of.
-void NcclCommunicator::await(int result) {
-  const auto asked = [&] {
-    int now = kSuccess;
-    const int answer = library_.get_async_error(comm_, &now);
-    return answer == kSuccess ? now : answer;
-  };
+int NcclCommunicator::state() const {
+  int now = kSuccess;
+  const int answer = library_.get_async_error(comm_, &now);
+  return answer == kSuccess ? now : answer;
+}
+
+// Until the device has been given what NCCL has begun with `result`.
+void NcclCommunicator::started(int result) {
   ask_until([&] {
     if (host_->aborted()) give_up();
-    if (result == kInProgress) result = asked();
+    if (result == kInProgress) result = state();
     return result != kInProgress;
   });
   check(result);
+}
+
+// Until the device has done what it has been given.
+void NcclCommunicator::finish() {
   device_.mark();
   int asks = 0;
   ask_until([&] {
@@ -307,7 +341,7 @@ void NcclCommunicator::await(int result) {
     if (host_->aborted()) give_up();
     // Errors of the network come this way, and are rare; to ask costs as much as the rest.
     if (++asks % 64 == 0) {
-      const int now = asked();
+      const int now = state();
       if (now != kInProgress) check(now);
     }
     return false;
@@ -316,6 +350,10 @@ void NcclCommunicator::await(int result) {
 
 void NcclCommunicator::check(int result) {
   if (result == kSuccess) return;
+  // Of a death the host's links tell the better reason.
+  const TimePoint until = after(kReason);
+  while (!host_->aborted() && Monotonic::now() < until) std::this_thread::sleep_for(kPause);
+  if (!host_->aborted() && !worked_) failed_ = true;
   host_->abort(fmt::format("generation {}: NCCL on rank {}: {}", generation(), rank(),
                            problem_of(library_, result, comm_)));
   give_up();

@@ -5,8 +5,12 @@
 // Every collective of NCCL begins with a small gather on the host, which compares what the members
 // are about to do. So a member that is dead, has left or does something else ends the generation
 // there, within the bounds of Communicator, and no GPU spins while it waits for a slow one. A
-// member that dies later ends it through the host's links: then NCCL is aborted, which frees the
-// GPU. Maxima and minima, which NCCL computes without our rule for NaN, go through host memory.
+// member that dies later ends it through the host's links: then NCCL is aborted, which takes until
+// the GPU has done, or dropped, what was queued there. If a member ends, and another one begins a
+// next collective while a third one is still in the last one, that one throws Aborted, too.
+//
+// The order of summation is NCCL's. 16-bit floats are summed in f32, and averages divided after the
+// sum, as on the host. Maxima and minima, for which NCCL has no rule of NaN, go through the host.
 
 #include <atomic>
 #include <functional>
@@ -26,27 +30,32 @@ class Connector {
   // Borrows both, which must outlive all communicators.
   Connector(const Library& library, Device& device) : library_(library), device_(device) {}
 
-  // A communicator that uses NCCL, over `host`, which has the same device and at least two members;
-  // all of them call it, with different GPUs. If NCCL cannot connect them within `patience_s`, or
-  // could not before as far as rank 0 knows, the log says so and `host` is returned on all members.
-  // Throws Aborted as connect() does, also after `deadline`. `abort` may be null.
+  // Before a launcher gives a newcomer up (RunOptions::connect_timeout_s).
+  static constexpr double kPatience = 20;
+
+  // A communicator that uses NCCL, over `host`, which has the same device; all of its members call
+  // it, with different GPUs. If NCCL cannot connect them within `patience_s`, or has failed any of
+  // them before, rank 0's log says so and `host` is returned on all members. Throws Aborted as
+  // connect() does, also after `deadline`. `abort` may be null.
   std::unique_ptr<Communicator> connect(std::unique_ptr<Communicator> host,
                                         const AbortSignal* abort, TimePoint deadline,
-                                        double patience_s = 45);
+                                        double patience_s = kPatience);
 
  private:
   std::string init(Communicator& host, const UniqueId& id, TimePoint until, void*& comm);
 
   const Library& library_;
   Device& device_;
-  bool failed_ = false;
+  std::atomic<bool> failed_{false};  // for good
+  bool told_ = false;
 };
 
 class NcclCommunicator final : public Communicator {
  public:
-  // `comm`: connected, of `host`'s members in its order; this object aborts it.
+  // `comm`: connected, of `host`'s members in its order; this object aborts it. `failed`: set if
+  // its first collective fails, though no member has died.
   NcclCommunicator(std::unique_ptr<Communicator> host, const Library& library, Device& device,
-                   void* comm);
+                   void* comm, std::atomic<bool>& failed);
   ~NcclCommunicator() override;
 
   int rank() const override { return host_->rank(); }
@@ -65,15 +74,19 @@ class NcclCommunicator final : public Communicator {
 
  private:
   struct Shape;
-  void run(const Shape& shape, const std::function<int()>& start);
+  void run(const Shape& shape, const std::function<void()>& body);
   void agree(const Shape& shape);
-  void await(int result);
+  int state() const;
+  void started(int result);
+  void finish();
   [[noreturn]] void give_up();
   void check(int result);
 
   const std::unique_ptr<Communicator> host_;
   const Library& library_;
   Device& device_;
+  std::atomic<bool>& failed_;
+  bool worked_ = false;  // a collective of NCCL has ended well
   void* comm_;           // null after its end
   bool settled_ = true;  // all members are known to have left the last collective of NCCL
   std::atomic<TimePoint> begun_{TimePoint{}};  // of the running collective; default: none

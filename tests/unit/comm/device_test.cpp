@@ -31,7 +31,12 @@ class HiddenMemory final : public Device {
   void to_device(void* device, const void* host, size_t bytes) override {
     copy(device, host, bytes);
   }
-  void* scratch(size_t) override { fail("not by this transport"); }
+  std::shared_ptr<void> scratch(size_t) override { fail("not by this transport"); }
+  std::shared_ptr<void> widened(const void*, size_t, Type) override {
+    fail("not by this transport");
+  }
+  void narrow(void*, const void*, size_t, Type) override { fail("not by this transport"); }
+  void divide(void*, size_t, Type, int) override { fail("not by this transport"); }
   void* stream() override { fail("not by this transport"); }
   void mark() override { fail("not by this transport"); }
   bool done() override { fail("not by this transport"); }

@@ -14,7 +14,7 @@ import tempfile
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 
-# What nccl.h takes from CUDA: CUDA's own headers need a compiler of CUDA's.
+#What nccl.h takes from CUDA : CUDA 's own headers need a compiler of CUDA' s.
 CUDA = {"cuda_runtime.h": "typedef struct CUstream_st* cudaStream_t;\n", "cuda_fp16.h": "",
         "cuda_bf16.h": "", "cuda_fp8.h": ""}
 
@@ -37,7 +37,7 @@ def main():
                         "-Wextra", "-Werror", "-I" + ROOT, f"-isystem{place}/nccl/include",
                         "-isystem" + folder, "-o", program, sys.argv[1], library, "-ldl"],
                        check=True)
-        # It listens where we allow it.
+#It listens where we allow it.
         return subprocess.run([program], check=False,
                               env={**os.environ, "LD_LIBRARY_PATH": f"{place}/nccl/lib",
                                    "NCCL_SOCKET_IFNAME": "lo"}).returncode

@@ -1,6 +1,8 @@
 // What the transport over NCCL does with NCCL's answers, which are scripted (scripted_nccl.h).
 
 #include <algorithm>
+#include <array>
+#include <latch>
 #include <numeric>
 
 #include "runtime/comm/nccl/choice.h"
@@ -194,23 +196,78 @@ TEST_CASE("a member that dies while the others are in NCCL ends the generation")
   });
 }
 
-TEST_CASE("a member that has left ends the next collective of the others before NCCL") {
-  Members members(3);
-  in_threads(3, [&](int rank) {
-    auto group = members.connect(rank);
-    if (rank == 1) {
+TEST_CASE("a member may end while others receive; their next collective ends before NCCL") {
+  for (const bool barrier : {false, true}) {
+    Members members(3);
+    std::latch finished(2);
+    in_threads(3, [&](int rank) {
+      auto group = members.connect(rank);
       std::vector<float> values = numbers(rank);
       sum(*group, values);
-      group.reset();  // the others finish theirs
-      return;
-    }
-    std::vector<float> values = numbers(rank);
-    sum(*group, values);
-    CHECK(values[7] == 7 * 3 + 300);
-    CHECK(reason_of_sum(*group) != "it succeeded");
-  });
-  CHECK(ScriptedNccl::get().calls == 3);
+      if (rank == 1) {
+        group.reset();  // waits for those who still need it
+        return;
+      }
+      CHECK(values[7] == 7 * 3 + 300);
+      finished.arrive_and_wait();
+      if (barrier) {
+        CHECK_THROWS_AS(group->barrier(), Aborted);
+      } else {
+        CHECK(reason_of_sum(*group) != "it succeeded");
+      }
+    });
+    CHECK(ScriptedNccl::get().calls == 3);
+  }
 }
+
+#if !defined(__SANITIZE_THREAD__)  // forking is not for this sanitizer
+TEST_CASE("a member that is killed while the others are in NCCL ends the generation") {
+  ScriptedNccl& script = ScriptedNccl::get();
+  script.reset();
+  script.connects_alone = true;  // each process has its own
+  script.hangs = true;
+  int pipes[2][2];
+  for (auto& ends : pipes) REQUIRE(pipe(ends) == 0);
+  const auto member = [&](int rank, const std::function<void(Communicator&)>& body) {
+    Listener listener(kSecret);
+    std::array<std::array<char, 1024>, 2> texts{};
+    const std::string own = listener.endpoint().dump();
+    own.copy(texts[rank].data(), texts[rank].size() - 1);
+    REQUIRE(write(pipes[1 - rank][1], texts[rank].data(), 1024) == 1024);
+    REQUIRE(read(pipes[rank][0], texts[1 - rank].data(), 1024) == 1024);
+    ScriptedDevice device;
+    nccl::Connector connector(ScriptedNccl::library(), device);
+    GroupOptions options{.generation = 1, .rank = rank, .deadline = in_seconds(20)};
+    for (const auto& text : texts) options.endpoints.push_back(nlohmann::json::parse(text.data()));
+    const auto group =
+        connector.connect(comm::connect(listener, options), nullptr, options.deadline);
+    body(*group);
+    CHECK(device.done());
+  };
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    try {
+      member(1, [](Communicator& group) { reason_of_sum(group); });
+    } catch (const std::exception&) {
+    }
+    _exit(0);
+  }
+  member(0, [&](Communicator& group) {
+    std::jthread killer([&] {
+      while (script.calls == 0) std::this_thread::yield();  // all have come to it
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      kill(child, SIGKILL);
+    });
+    CHECK(contains(reason_of_sum(group), "rank 1 is gone"));
+  });
+  waitpid(child, nullptr, 0);
+  for (auto& ends : pipes) {
+    for (const int end : ends) close(end);
+  }
+  CHECK(script.made == script.aborted);
+}
+#endif
 
 TEST_CASE("an error that NCCL tells later ends the generation with its words, for all") {
   Members members(3);
@@ -218,6 +275,51 @@ TEST_CASE("an error that NCCL tells later ends the generation with its words, fo
   ScriptedNccl::get().error_at = 1;
   members.run([&](int, Communicator& group, ScriptedDevice&) {
     CHECK(contains(reason_of_sum(group), "NCCL on rank 1: remote process exited: by the script"));
+  });
+}
+
+TEST_CASE("where NCCL fails in its first collective, the next generation does without") {
+  Members members(2);
+  ScriptedNccl::get().hangs = true;
+  ScriptedNccl::get().error_at = 1;
+  members.run([&](int, Communicator& group, ScriptedDevice&) {
+    CHECK(contains(reason_of_sum(group), "NCCL on rank 1"));
+  });
+  members.run([&](int rank, Communicator& group, ScriptedDevice& device) {
+    std::vector<float> values = numbers(rank);
+    sum(group, values);
+    CHECK(values[7] == 114);
+    CHECK(device.staged == 1);
+  });
+}
+
+TEST_CASE("an error after collectives that went well, as when a member dies, is not for good") {
+  Members members(2);
+  members.run([&](int rank, Communicator& group, ScriptedDevice&) {
+    std::vector<float> values = numbers(rank);
+    sum(group, values);
+    group.barrier();
+    ScriptedNccl::get().hangs = true;
+    ScriptedNccl::get().error_at = 1;
+    CHECK(contains(reason_of_sum(group), "NCCL on rank 1"));
+  });
+  ScriptedNccl::get().hangs = false;
+  ScriptedNccl::get().error_at = -1;
+  members.run([&](int rank, Communicator& group, ScriptedDevice& device) {
+    std::vector<float> values = numbers(rank);
+    sum(group, values);
+    CHECK(values[7] == 114);
+    CHECK(device.staged == 0);
+  });
+}
+
+TEST_CASE("16-bit floats are summed in f32 and rounded once") {
+  Members members(3);
+  members.run([&](int rank, Communicator& group, ScriptedDevice&) {
+    // 256, 1 and 1 as bf16: 256 + 1 is 256 there, but 258 / 3 is 86.
+    std::vector<uint16_t> values(4, rank == 0 ? 0x4380 : 0x3f80);
+    group.all_reduce(values.data(), values.size(), Type::bf16, Op::average, Memory::device);
+    CHECK(values[3] == 0x42ac);
   });
 }
 
