@@ -43,6 +43,9 @@ def push(folder, registry, **environment):
          "json"],
         0, 400, env=folder.environment | environment, cwd=folder.path)
     print(done.stderr, end="")
+    # PyTorch's wheels have CUDA; only with GPUs does bootstrap install all that this needs.
+    check("for CPUs and GPUs" in done.stderr or "CUDA libraries need files" in done.stderr,
+          "what of GPUs?", done.stderr)
     result = json.loads(done.stdout)
     manifest = json.loads(fetch(registry, "manifests/" + result["digest"]))
     config = json.loads(fetch(registry, "blobs/" + manifest["config"]["digest"]))

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/launch/run/worker_choice.h"
 #include "core/launch/run/worker_image.h"
 
 namespace adaptdl::client {
@@ -56,14 +57,6 @@ std::vector<NeededLibrary> cuda_libraries(const std::string& folder,
     }
   }
   return result;
-}
-
-bool worker_knows_cuda() {
-#ifdef ADAPTDL_WORKER_CUDA
-  return true;
-#else
-  return environment_variable("ADAPTDL_WORKER").has_value();
-#endif
 }
 
 std::string find_worker(const std::string& folder, TrainingFiles& files) {
@@ -132,7 +125,7 @@ TrainingFiles find_training_files(const std::string& folder) {
     }
   }
   add_libraries(needed, root, files);
-  if (!files.libtorch.cuda || !worker_knows_cuda()) return files;
+  if (!files.libtorch.cuda || !launch::worker_uses_gpus()) return files;
 
   std::set<std::string> missing;
   const std::vector<NeededLibrary> cuda = cuda_libraries(libraries, missing);

@@ -89,14 +89,18 @@ void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& opti
   choose_worker(kind, options);
 }
 
+bool worker_uses_gpus() {
+#ifdef ADAPTDL_WORKER_CUDA
+  return true;
+#else
+  return environment_variable("ADAPTDL_WORKER").has_value();
+#endif
+}
+
 int choose_gpus(const std::string& device, const std::string& libtorch) {
   if (device == "cpu") return 0;
   const int count = static_cast<int>(gpus().size());
-#ifdef ADAPTDL_WORKER_CUDA
-  const bool able = true;
-#else
-  const bool able = environment_variable("ADAPTDL_WORKER").has_value();
-#endif
+  const bool able = worker_uses_gpus();
   if (device == "gpu") {
     if (count == 0) fail("--device gpu: no NVIDIA GPU found (see `adaptdl doctor`)");
     if (!able) {

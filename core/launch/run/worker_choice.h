@@ -27,6 +27,10 @@ void read_program(ProgramKind kind, const std::string& shown, RunOptions& option
 // libtorch_dir, too. Throws Error.
 void choose_trainer(ProgramKind kind, const std::string& shown, RunOptions& options);
 
+// Whether the worker can use a GPU: our own, if LibTorch's CUDA was there when it was built; one
+// that $ADAPTDL_WORKER names is believed to.
+bool worker_uses_gpus();
+
 // The number of GPUs to divide among the replicas; 0 = train on the CPU. `device`: cpu, gpu, or
 // auto. `libtorch`: the folder that choose_trainer() found. Throws Error if GPUs are requested but
 // unusable.
