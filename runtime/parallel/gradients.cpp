@@ -144,8 +144,8 @@ void Gradients::agree_on_rows() {
 
 void Gradients::allocate() {
   if (communicator_ && !reducer_) {
-    side_.emplace(parameters_.empty() ? at::Device(at::kCPU) : parameters_[0].tensor.device());
-    reducer_ = std::make_unique<Reducer>();
+    reducer_ = std::make_unique<Reducer>(parameters_.empty() ? at::Device(at::kCPU)
+                                                             : parameters_[0].tensor.device());
   }
   for (auto& bucket : buckets_) {
     if (bucket.flat.defined()) continue;
@@ -243,9 +243,7 @@ void Gradients::submit_ready() {
       });
       continue;
     }
-    reducer_->submit([this, &flat = bucket.flat, communicator = communicator_,
-                      point = side_->here()] {
-      const SideStream::Scope scope(*side_, point);
+    reducer_->submit([&flat = bucket.flat, communicator = communicator_] {
       communicator->all_reduce(flat.data_ptr(), static_cast<size_t>(flat.numel()),
                                wire_type(flat.scalar_type()), comm::Op::average, memory_of(flat));
     });

@@ -31,7 +31,6 @@
 #include "runtime/parallel/gradient_sums.h"
 #include "runtime/parallel/reducer.h"
 #include "runtime/parallel/shard_tree.h"
-#include "runtime/parallel/side_stream.h"
 
 namespace adaptdl {
 
@@ -183,8 +182,7 @@ class Gradients {
   double loss_scale_ = 1;
   bool measure_ = false, active_ = false, finite_ = true;
   double measure_seconds_ = 0;
-  int next_bucket_ = 0;             // the next one to submit
-  std::optional<SideStream> side_;  // of the reducer
+  int next_bucket_ = 0;  // the next one to submit
   std::unique_ptr<Reducer> reducer_;
 };
 

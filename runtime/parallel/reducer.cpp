@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <utility>
 
+#include "runtime/torch_compat.h"
+
 namespace adaptdl {
 
-Reducer::Reducer() : thread_([this] { loop(); }) {}
+Reducer::Reducer(at::Device device) : side_(device), thread_([this] { loop(); }) {}
 
 Reducer::~Reducer() {
   {
@@ -18,10 +20,11 @@ Reducer::~Reducer() {
 }
 
 void Reducer::submit(std::function<void()> job) {
+  auto here = side_.here();
   {
     std::lock_guard lock(mutex_);
     if (error_) return;
-    jobs_.push_back(std::move(job));
+    jobs_.push_back({std::move(job), std::move(here)});
   }
   work_.notify_one();
 }
@@ -38,17 +41,18 @@ void Reducer::loop() {
   for (;;) {
     work_.wait(lock, [this] { return quit_ || !jobs_.empty(); });
     if (quit_) return;
-    auto job = std::move(jobs_.front());
+    Job job = std::move(jobs_.front());
     jobs_.pop_front();
     busy_ = true;
     lock.unlock();
     std::exception_ptr error;
     try {
-      job();
+      const SideStream::Scope scope(side_, job.after);
+      job.run();
     } catch (...) {
       error = std::current_exception();
     }
-    job = nullptr;
+    job = {};
     lock.lock();
     busy_ = false;
     if (error && !error_) {

@@ -6,17 +6,11 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "runtime/comm/nccl/library.h"
 
 namespace adaptdl::comm::nccl {
-namespace {
 
 using nlohmann::json;
-
-std::string text_of(int version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-}  // namespace
 
 void add_gpu(json& endpoint, const Gpu& gpu) {
   endpoint["gpu"] = {{"id", gpu.id}, {"nccl", gpu.version}, {"between_hosts", gpu.between_hosts}};
@@ -52,8 +46,9 @@ Choice choose(const std::vector<json>& endpoints, const std::vector<std::string>
   for (size_t i = 0; i < gpus.size(); ++i) {
     if (gpus[i].version == 0) return {false, fmt::format("{} uses no NCCL", names.at(i))};
     if (gpus[i].version != gpus[0].version) {
-      return {false, fmt::format("{} has NCCL {}, {} has {}", names.at(0), text_of(gpus[0].version),
-                                 names.at(i), text_of(gpus[i].version))};
+      return {false,
+              fmt::format("{} has NCCL {}, {} has {}", names.at(0), version_text(gpus[0].version),
+                          names.at(i), version_text(gpus[i].version))};
     }
     const auto [owner, fresh] = owners.try_emplace(gpus[i].id, i);
     if (!fresh) {

@@ -38,6 +38,11 @@ std::optional<Library> look_up() {
 
 }  // namespace
 
+std::string version_text(int version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 const Library* load() {
   static const std::optional<Library> found = look_up();
   return found ? &*found : nullptr;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace adaptdl::comm::nccl {
 
@@ -31,6 +32,7 @@ struct Config {
 };
 
 inline constexpr int kLeastVersion = 21800;  // 2.18.0
+std::string version_text(int version);       // "2.28.9" of 22809
 
 // All functions but the last two return a result; a `comm` is theirs, a `stream` a cudaStream_t.
 struct Library {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
 #include <thread>
@@ -66,21 +65,22 @@ void ask_until(const Done& done) {
   }
 }
 
-// Aborts a communicator when a signal comes or a time is over, while this exists.
+// Aborts a communicator when a signal comes or, with the reason `late`, a time is over, while this
+// exists.
 class Watch {
  public:
-  Watch(Communicator& host, const AbortSignal* signal, TimePoint deadline)
-      : thread_([this, &host, signal, deadline] { run(host, signal, deadline); }) {}
+  Watch(Communicator& host, const AbortSignal* signal, TimePoint deadline, const char* late)
+      : thread_([=, this, &host] { run(host, signal, deadline, late); }) {}
   ~Watch() {
     end_.cancel();
     thread_.join();
   }
 
  private:
-  void run(Communicator& host, const AbortSignal* signal, TimePoint deadline) {
+  void run(Communicator& host, const AbortSignal* signal, TimePoint deadline, const char* late) {
     while (!end_.cancelled()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
-      if (left.count() <= 0) return host.abort("the members did not connect by NCCL in time");
+      if (left.count() <= 0) return host.abort(late);
       if (signal != nullptr && signal->aborted()) return host.abort(signal->reason());
       pollfd waits[] = {{end_.fd(), POLLIN, 0}, {signal ? signal->fd() : -1, POLLIN, 0}};
       poll(waits, 2, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
@@ -109,10 +109,6 @@ constexpr Seconds kReason{0.5};
 // Before the deadline, for the gather that tells all members what came of it.
 constexpr Seconds kMargin{5};
 
-TimePoint after(Seconds time) {
-  return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(time);
-}
-
 constexpr const char* kLate = "not all members have answered in time";
 
 // What kept any of the members, each of which tells "" or its own problem. The others of one that
@@ -133,7 +129,7 @@ std::string problem_of_all(Communicator& host, const std::string& mine) {
 std::unique_ptr<Communicator> Connector::connect(std::unique_ptr<Communicator> host,
                                                  const AbortSignal* abort, TimePoint deadline,
                                                  double patience_s) {
-  const Watch watch(*host, abort, deadline);
+  const Watch watch(*host, abort, deadline, "the members did not connect by NCCL in time");
   std::string problem;
   Invitation mine{.refused = failed_};
   if (host->rank() == 0 && !mine.refused) {
@@ -144,9 +140,9 @@ std::unique_ptr<Communicator> Connector::connect(std::unique_ptr<Communicator> h
   const auto invitations = all_gather_values(*host, mine);
   if (std::ranges::none_of(invitations, &Invitation::refused)) {
     void* comm = nullptr;
-    const auto margin = std::chrono::duration_cast<Monotonic::duration>(kMargin);
-    problem = init(*host, invitations[0].id,
-                   std::min(deadline - margin, after(Seconds(patience_s))), comm);
+    const TimePoint until =
+        std::min(time_after(deadline, -kMargin), time_after(Monotonic::now(), Seconds(patience_s)));
+    problem = init(*host, invitations[0].id, until, comm);
     try {
       problem = problem_of_all(*host, problem);
     } catch (const Aborted&) {
@@ -210,7 +206,8 @@ NcclCommunicator::~NcclCommunicator() {
   try {
     // NCCL's threads may still be sending what this member has finished.
     if (!settled_) {
-      const Watch watch(*host_, nullptr, after(kFarewell));
+      const Watch watch(*host_, nullptr, time_after(Monotonic::now(), kFarewell),
+                        "a member has ended, and others did not finish in time");
       all_gather_values(*host_, Farewell{});
     }
   } catch (const std::exception&) {  // the generation is over
@@ -276,9 +273,8 @@ std::optional<TimePoint> NcclCommunicator::waiting_since() const {
 }
 
 std::string NcclCommunicator::describe_links() const {
-  const int v = library_.version;
-  return fmt::format("{}\ndevice memory: NCCL {}.{}.{}", host_->describe_links(), v / 10000,
-                     v / 100 % 100, v % 100);
+  return fmt::format("{}\ndevice memory: NCCL {}", host_->describe_links(),
+                     version_text(library_.version));
 }
 
 void NcclCommunicator::run(const Shape& shape, const std::function<void()>& body) {
@@ -351,8 +347,8 @@ void NcclCommunicator::finish() {
 void NcclCommunicator::check(int result) {
   if (result == kSuccess) return;
   // Of a death the host's links tell the better reason.
-  const TimePoint until = after(kReason);
-  while (!host_->aborted() && Monotonic::now() < until) std::this_thread::sleep_for(kPause);
+  const TimePoint until = time_after(Monotonic::now(), kReason);
+  ask_until([&] { return host_->aborted() || Monotonic::now() >= until; });
   if (!host_->aborted() && !worked_) failed_ = true;
   host_->abort(fmt::format("generation {}: NCCL on rank {}: {}", generation(), rank(),
                            problem_of(library_, result, comm_)));
