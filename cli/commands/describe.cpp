@@ -83,6 +83,7 @@ std::string describe(const JobView& job, const JobDetails& details) {
   if (!job.nodes.empty()) line(text, "Nodes", fmt::format("{}", fmt::join(job.nodes, ", ")));
   line(text, "Why", job.why);
   for (const std::string& slow : slow_replicas(job)) line(text, "Slow", slow);
+  line(text, "GPUs", gpus_text(training_facts(job)));
   line(text, "Restarts",
        fmt::format("{} changes of its allocation, {} failures in a row", job.restarts,
                    job.failures));

@@ -64,7 +64,8 @@ std::string describe(const launch::HostCheck& check, const std::vector<std::stri
   if (const auto* link = launch::slowest(check)) {
     text += fmt::format(
         "\nAn all-reduce of 100 MB of gradients, those of 25 million parameters, takes these {} "
-        "hosts at least\n{}: the slowest link, from {} to {}, carries {} over one connection.\n",
+        "hosts at least\n{}: the slowest link, from {} to {}, carries {} over one connection.\n"
+        "(Half of it with gradient_compression=bf16.)\n",
         taking_part(check), time_text(all_reduce_s(check, *link)), hosts[link->from],
         hosts[link->to], rate_text(*link->bytes_per_s));
     if (stands_out(check, *link)) {

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/number.h"
+#include "core/formats/json_or_null.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -35,11 +36,6 @@ Json time_or_null(const std::optional<double>& wall_s) {
   return wall_s ? Json(rfc3339(*wall_s)) : Json(nullptr);
 }
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 // Each node once, with its number of replicas.
 std::string places_text(const JobView& job) {
   if (!job.slots.empty()) return fmt::format("{}", fmt::join(job.slots, ","));
@@ -59,6 +55,7 @@ void add_training(JobRow& row, const TrainingFacts& facts) {
   row.left = facts.seconds_left ? short_duration(*facts.seconds_left) : "-";
   row.goodput = facts.goodput ? short_number(*facts.goodput) + "/s" : "-";
   row.batch = facts.batch ? std::to_string(*facts.batch) : "-";
+  row.gpus = gpus_text(facts);
   row.training = facts;
 }
 
@@ -87,6 +84,17 @@ std::string replicas_text(const Json& status, int64_t otherwise) {
 }
 
 }  // namespace
+
+std::string gpus_text(const TrainingFacts& facts) {
+  std::vector<std::string> parts;
+  const auto add = [&](const std::optional<double>& value, const char* unit) {
+    if (value) parts.push_back(fmt::format("{:.0f} {}", *value, unit));
+  };
+  add(facts.gpu_busy_percent, "% busy");
+  add(facts.gpu_temperature_c, "C");
+  add(facts.gpu_power_w, "W");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
 
 JobRow job_row(const JobView& job, double now_s, bool wide) {
   const Json& status = job.status;

@@ -18,11 +18,15 @@ struct JobRow {
   std::string name, kind, status, replicas, step, epoch, loss, age, restarts;
   std::string places, started, runtime, reason, program;  // empty unless `wide`
   std::string done, left, goodput, batch;
+  std::string gpus;  // "87 % busy, 61 C, 2045 W"
   double age_s = 0;
   TrainingFacts training;
 };
 JobRow job_row(const JobView& job, double now_s, bool wide);
 JobRow run_row(const launch::RunInfo& run, double now_s, bool wide);
+
+// As JobRow::gpus; "" where nothing is known.
+std::string gpus_text(const TrainingFacts& facts);
 
 struct TableLook {
   bool wide = false;         // every column but that of the namespace

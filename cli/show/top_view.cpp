@@ -63,6 +63,7 @@ std::string facts_line(const JobRow& row, bool over) {
   add("done", row.done);
   add("left", row.left);
   add("batch", row.batch);
+  add("GPUs", row.gpus);
   add("age", row.age);
   return fmt::format("{}", fmt::join(parts, "  "));
 }

@@ -1,5 +1,6 @@
 #include "core/base/nvml.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <dlfcn.h>
@@ -88,6 +89,13 @@ Gpu Nvml::examine(Device device) const {
     }
   }
   return gpu;
+}
+
+std::optional<size_t> Nvml::find(const std::string& uuid) const {
+  for (size_t i = 0; i < gpus_.size(); ++i) {
+    if (gpus_[i].uuid == uuid || std::ranges::count(gpus_[i].parts, uuid) > 0) return i;
+  }
+  return std::nullopt;
 }
 
 GpuLoad Nvml::load(size_t gpu) const {

@@ -42,6 +42,8 @@ class Nvml {
   const std::string& driver() const { return driver_; }  // its version, "580.95.05"
   int cuda() const { return cuda_; }  // the newest CUDA that it runs, as major * 1000 + minor * 10
   const std::vector<Gpu>& gpus() const { return gpus_; }  // in the order of their PCI addresses
+  // The index of the GPU with this UUID, or of which the part has it; nothing if there is none.
+  std::optional<size_t> find(const std::string& uuid) const;
   // `gpu`: an index into gpus().
   GpuLoad load(size_t gpu) const;
   bool linked(size_t gpu, size_t other) const;  // by NVLink

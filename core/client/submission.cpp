@@ -77,10 +77,22 @@ class Resolver {
     find_job();
     apply_flags();
     if (result_.job.only_in_cluster.empty()) check_job_spec(result_.spec(), "this job");
+    check_gpus();
     return std::move(result_);
   }
 
  private:
+  // More would stay idle; only commands can use them.
+  void check_gpus() const {
+    const JobSpec& spec = result_.spec();
+    const int64_t gpus = spec.request.gpus.value_or(0);
+    if (spec.kind == Kind::command || gpus <= 1) return;
+    fail(
+        "{}: resources.gpu: is {}, but each replica of an {} trains on one GPU; ask for replicas "
+        "instead, with `gpu: 1`",
+        result_.where.empty() ? "this job" : result_.where, gpus, job_kind_name(spec.kind));
+  }
+
   void find_source() {
     const auto& source = options_.source;
     if (!source) return;

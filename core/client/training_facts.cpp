@@ -71,6 +71,9 @@ TrainingFacts training_facts(const Json& status) {
   facts.progress_total = amount(status, "progress_total");
   facts.seconds_left = amount(status, "seconds_left", kMostSecondsLeft);
   facts.goodput = amount(status, "goodput");
+  facts.gpu_busy_percent = amount(status, "gpu_busy_percent");
+  facts.gpu_temperature_c = amount(status, "gpu_temperature_c");
+  facts.gpu_power_w = amount(status, "gpu_power_w");
   if (const auto batch = amount(status, "batch")) facts.batch = static_cast<int64_t>(*batch);
   return facts;
 }

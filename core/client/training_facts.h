@@ -15,6 +15,8 @@ struct TrainingFacts {
   std::optional<double> seconds_left;
   std::optional<double> goodput;  // useful samples/s
   std::optional<int64_t> batch;   // samples of a step of all replicas
+  // Of its GPUs: how busy in the mean; of the warmest; in all.
+  std::optional<double> gpu_busy_percent, gpu_temperature_c, gpu_power_w;
 
   // The finished share of the training, 0 to 1.
   std::optional<double> done() const;

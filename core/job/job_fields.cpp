@@ -221,7 +221,8 @@ JobSection resources() {
                  job.spec.request.memory_bytes =
                      above_zero(value, parse_quantity(value.text(), value.place()));
                }},
-              {"gpu", "an integer from 0 to 1024", "what the cluster chooses", "GPUs.",
+              {"gpu", "an integer from 0 to 1024", "what the cluster chooses",
+               "GPUs of a replica: of an archive or a program of the runtime library at most 1.",
                [](const YamlNode& value, JobFile& job) {
                  job.spec.request.gpus = value.integer(0, 1024);
                }},

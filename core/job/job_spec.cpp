@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/formats/json_or_null.h"
 
 namespace adaptdl {
 namespace {
@@ -18,15 +19,6 @@ constexpr std::array<std::pair<Kind, std::string_view>, 3> kKinds = {
 
 bool lower_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json() : Json(text);
-}
-
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
 }
 
 // A system call's text ends at its first NUL.

@@ -297,6 +297,11 @@ class Checker {
              "contradicts deterministic: training would end by the clock; use max_steps, or set "
              "deterministic: false");
     }
+    if (spec_.gradient_compression != TrainingSpec::Compression::none) {
+      refuse("gradient_compression",
+             "contradicts deterministic: which replicas are on one host would change the weights; "
+             "set it to none, or deterministic: false");
+    }
     const int64_t shards = spec_.deterministic_shards;
     const int64_t largest = (spec_.batch.initial + shards - 1) / shards;
     if (largest > spec_.batch.atomic_max) {

@@ -95,6 +95,12 @@ Section root() {
               "Number format of forward passes, by autocast; parameters, gradients and the "
               "optimizer's state stay as they are. fp16: with a dynamic loss scale.",
               {.choices = {"fp32", "bf16", "fp16"}}),
+          field<&S::gradient_compression>(
+              "gradient_compression", any(),
+              "Number format in which fp32 gradients travel where replicas are on several hosts. "
+              "bf16: half the bytes; the rounding error of a replica's gradient is added to its "
+              "next one. Sparse gradients, and all by NCCL, stay as they are.",
+              {.choices = {"none", "bf16"}}),
           field<&S::validate_every_epochs>(
               "validate_every_epochs", above(0),
               "Time from one validation to the next; there is always one at the end.",

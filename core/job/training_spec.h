@@ -172,6 +172,7 @@ struct TrainingSpec {
   enum class ScalingRule { adascale, adamscale, linear, sqrt, legw };
   enum class Precision { fp32, bf16, fp16 };
   enum class Averaging { recent, adaptdl };
+  enum class Compression { none, bf16 };
   int format = 1;
   std::string name;  // "" = the file's stem
   DataSpec data;
@@ -181,6 +182,7 @@ struct TrainingSpec {
   std::optional<ScalingRule> rule;     // none: what suits the optimizer
   double legw_warmup_epochs = 0.0;
   Precision precision = Precision::fp32;
+  Compression gradient_compression = Compression::none;  // between hosts
   std::optional<FromSpec> from;
   // The best model is kept. Early stopping watches the same metric, and implies it.
   std::optional<BestSpec> best;

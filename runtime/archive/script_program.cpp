@@ -139,6 +139,10 @@ std::vector<NamedTensor> ScriptProgram::buffers() {
 }
 
 at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {
+  // On CPUs the optimizer of TorchScript's executor is off. It makes one node of autograd of as
+  // many layers as it can, whose gradients all come at the end of the backward pass, when it is too
+  // late to average some while others are computed.
+  const torch::jit::GraphOptimizerEnabledGuard guard(!impl_->device.is_cpu());
   const at::IValue result = impl_->call(*impl_->training, batch);
   impl_->check_constants();
   if (!result.isTensor()) {

@@ -69,6 +69,8 @@ class Communicator {
   virtual int size() const = 0;             // >= 1
   virtual int hosts() const = 0;            // that its members are on, 1 .. size()
   virtual uint64_t generation() const = 0;  // as given to connect()
+  // Whether 16-bit floats travel as such between hosts. They are summed in f32 anyway.
+  virtual bool sends_16_bits() const { return true; }
 
   // Reduces `count` elements at `data`, element by element over all ranks, in place.
   // The order of summation is fixed (rank 0 first; with several hosts: see connect.h; on GPUs that

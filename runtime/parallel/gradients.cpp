@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -34,15 +35,16 @@ class Gradients::Hook : public torch::autograd::FunctionPostHook {
 };
 
 Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
-                     size_t bucket_bytes, size_t first_bucket_bytes, size_t first)
+                     const GradientsOptions& options)
     : parameters_(std::move(parameters)),
       optimizer_(optimizer),
-      bucket_bytes_(bucket_bytes),
-      first_bucket_bytes_(first_bucket_bytes),
-      first_(first),
+      options_(options),
       accumulators_(std::make_unique<Accumulators>()),
+      has_come_(parameters_.size()),
       seen_sparse_(parameters_.size()),
       sparse_(parameters_.size()) {
+  // Until one knows better.
+  for (size_t i = parameters_.size(); i-- > 0;) order_.push_back(static_cast<uint32_t>(i));
   plan_buckets();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     auto node = torch::autograd::impl::grad_accumulator(parameters_[i].tensor);
@@ -54,10 +56,9 @@ Gradients::Gradients(std::vector<NamedTensor> parameters, const Optimizer& optim
 void Gradients::plan_buckets() {
   buckets_.clear();
   slots_.assign(parameters_.size(), {});
-  // Backward reaches parameters roughly in reverse order, so buckets use that order. The first is
-  // small, so that the first all-reduce starts early.
-  size_t bytes = 0, limit = first_bucket_bytes_;
-  for (size_t i = parameters_.size(); i-- > 0;) {
+  // The first is small, so that the first all-reduce starts early.
+  size_t bytes = 0, limit = options_.first_bucket_bytes;
+  for (const size_t i : order_) {
     const auto& tensor = parameters_[i].tensor;
     wire_type(tensor.scalar_type());
     if (sparse_[i] != 0) continue;
@@ -67,7 +68,7 @@ void Gradients::plan_buckets() {
         parameters_[buckets_.back().parameters[0]].tensor.scalar_type() == tensor.scalar_type() &&
         parameters_[buckets_.back().parameters[0]].tensor.device() == tensor.device();
     if (!same_kind || bytes + size > limit) {
-      if (!buckets_.empty()) limit = bucket_bytes_;
+      if (!buckets_.empty()) limit = options_.bucket_bytes;
       buckets_.emplace_back();
       bytes = 0;
     }
@@ -112,7 +113,7 @@ void Gradients::start(comm::Communicator* communicator, int micro_steps, bool me
   sums_.clear();
   next_bucket_ = 0;
   norms_.assign(optimizer_.group_count(), {});
-  if (!direct() && shards_ == 0) agree_on_rows();
+  if (!direct() && shards_ == 0) agree_on_buckets();
   for (auto& slot : slots_) {
     slot.filled = false;
     slot.rows.reset();
@@ -120,25 +121,43 @@ void Gradients::start(comm::Communicator* communicator, int micro_steps, bool me
   preconditioners_.assign(parameters_.size(), {});
   if (measure) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      preconditioners_[i] = optimizer_.preconditioner(first_ + i);
+      preconditioners_[i] = optimizer_.preconditioner(options_.first + i);
     }
   }
   clear();
   if (!direct()) allocate();
+  if (rounds()) return;
+  for (auto& bucket : buckets_) bucket.rounded = {};
 }
 
-// All replicas must send the same: what is sparse on one is sparse on all.
-void Gradients::agree_on_rows() {
-  std::vector<uint8_t> agreed = seen_sparse_;
+bool Gradients::rounds() const {
+  return options_.rounded && communicator_ && communicator_->hosts() > 1 &&
+         communicator_->sends_16_bits() && shards_ == 0;
+}
+
+// All replicas must send the same: what is sparse on one is sparse on all, and gradients go in the
+// order in which rank 0's come.
+void Gradients::agree_on_buckets() {
+  std::vector<uint8_t> sparse = seen_sparse_;
+  std::vector<uint32_t> order = order_;
   if (communicator_) {
     if (agreed_in_ == communicator_->generation()) return;
-    std::vector<uint8_t> all(agreed.size() * static_cast<size_t>(communicator_->size()));
-    communicator_->all_gather(agreed.data(), agreed.size(), all.data());
-    for (size_t i = 0; i < all.size(); ++i) agreed[i % agreed.size()] |= all[i];
-    agreed_in_ = communicator_->generation();
+    std::vector<uint8_t> all(sparse.size() * static_cast<size_t>(communicator_->size()));
+    communicator_->all_gather(sparse.data(), sparse.size(), all.data());
+    for (size_t i = 0; i < all.size(); ++i) sparse[i % sparse.size()] |= all[i];
+    order = came_;
+    order.resize(order_.size() + 1);
+    std::ranges::copy_if(order_, order.begin() + static_cast<std::ptrdiff_t>(came_.size()),
+                         [this](uint32_t i) { return has_come_[i] == 0; });
+    order.back() = static_cast<uint32_t>(came_.size());
+    communicator_->broadcast(order.data(), order.size() * sizeof order[0], 0);
+    // Where rank 0 does not know any yet, it will in the next step.
+    if (order.back() > 0) agreed_in_ = communicator_->generation();
+    order.pop_back();
   }
-  if (agreed == sparse_) return;
-  sparse_ = agreed;
+  if (sparse == sparse_ && order == order_) return;
+  sparse_ = sparse;
+  order_ = order;
   plan_buckets();
 }
 
@@ -188,7 +207,9 @@ void Gradients::end_shard(Bucket& bucket) {
 void Gradients::on_gradient(size_t parameter) {
   at::Tensor& gradient = parameters_[parameter].tensor.mutable_grad();
   if (!gradient.defined()) return;
-  const bool rows = has_rows(gradient) && optimizer_.takes_rows(first_ + parameter);
+  if (std::exchange(has_come_[parameter], 1) == 0)
+    came_.push_back(static_cast<uint32_t>(parameter));
+  const bool rows = has_rows(gradient) && optimizer_.takes_rows(options_.first + parameter);
   if (rows) seen_sparse_[parameter] = 1;
   if (!active_) return;
   const bool stays = rows && (direct() || sparse_[parameter] != 0);
@@ -209,7 +230,7 @@ void Gradients::take(size_t parameter, const at::Tensor& gradient) {
   // |g_i|^2 counts as n_i / n, and the gradient here is weight * g_i, with weight = K n_i / n.
   const int replicas = communicator_ ? communicator_->size() : 1;
   const double factor = 1 / (replicas * weight_);
-  double& local = norms_[optimizer_.group_of(first_ + parameter)].local;
+  double& local = norms_[optimizer_.group_of(options_.first + parameter)].local;
   if (sparse_[parameter] != 0) {
     const at::Tensor rows = rows_of(gradient);
     sums_.add_squares(values_of(rows), {}, factor, local);
@@ -240,6 +261,12 @@ void Gradients::submit_ready() {
       nodes.insert(nodes.begin(), bucket.flat);
       reducer_->submit([nodes, shards = shards_, communicator = communicator_] {
         sum_by_tree(*communicator, shards, nodes);
+      });
+      continue;
+    }
+    if (rounds() && bucket.flat.scalar_type() == at::kFloat) {
+      reducer_->submit([&bucket, communicator = communicator_] {
+        bucket.rounded.average(*communicator, bucket.flat);
       });
       continue;
     }
@@ -303,7 +330,7 @@ void Gradients::finish() {
   std::vector<gns::Dots> dots(parameters_.size());
   for (size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
-    GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
+    GroupNorms& norms = norms_[optimizer_.group_of(options_.first + i)];
     if (!direct()) {
       const Slot& slot = slots_[i];
       // A single replica leaves unused parameters without a gradient, like plain autograd; in a
@@ -331,7 +358,7 @@ void Gradients::finish() {
   }
   finite_ = sums_.read();
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    GroupNorms& norms = norms_[optimizer_.group_of(first_ + i)];
+    GroupNorms& norms = norms_[optimizer_.group_of(options_.first + i)];
     norms.total += dots[i].aa;
     norms.previous += dots[i].bb;
     norms.product += dots[i].ab;

@@ -10,15 +10,17 @@
 // another thread all-reduces it. All replicas reduce buckets in the same order, whatever the order
 // of their gradients. On a GPU that is beside what backward goes on to queue there.
 //
-// Sparse gradients stay sparse if the optimizer then needs only their rows; otherwise they become
-// dense. Which parameters have them is known from passes before this step (the trial of a new
-// replica), and agreed once a generation; until then theirs become dense.
+// The order in which gradients come, by which buckets are filled, is known from passes before this
+// step (the trial of a new replica), and agreed once a generation. So is which parameters have
+// sparse gradients: these stay sparse if the optimizer then needs only their rows; otherwise, and
+// until that is agreed, they become dense.
 //
 // Where a step must give the same bits on any number of replicas (begin_shards), the gradient of
 // each shard is one pass's, and all are added in the order of one tree (shard_tree.h).
 //
 // Communication: one all-reduce of every bucket per optimizer step, 4 bytes per fp32 parameter in
 // total, and the rows of each sparse gradient (sparse_rows.h); accumulation steps send nothing.
+// Between hosts 2 bytes on request (rounded_average.h).
 
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/gradient_sums.h"
 #include "runtime/parallel/reducer.h"
+#include "runtime/parallel/rounded_average.h"
 #include "runtime/parallel/shard_tree.h"
 
 namespace adaptdl {
@@ -47,16 +50,19 @@ struct GroupNorms {
   double product = 0;
 };
 
+struct GradientsOptions {
+  size_t bucket_bytes = 25u << 20, first_bucket_bytes = 1u << 20;
+  size_t first = 0;      // the optimizer's number of the first parameter
+  bool rounded = false;  // fp32 gradients travel as bf16 between hosts; those of shards do not
+};
+
 // Used from the training thread; hooks may run on autograd's threads.
 class Gradients {
  public:
-  static constexpr size_t kBucketBytes = 25u << 20, kFirstBucketBytes = 1u << 20;
-
   // Installs hooks on `parameters`, which must outlive this object and keep their storage. They are
-  // the optimizer's from its parameter number `first` on.
+  // successive ones of the optimizer's.
   Gradients(std::vector<NamedTensor> parameters, const Optimizer& optimizer,
-            size_t bucket_bytes = kBucketBytes, size_t first_bucket_bytes = kFirstBucketBytes,
-            size_t first = 0);
+            const GradientsOptions& options = {});
   ~Gradients();
 
   // Begins an optimizer step of `micro_steps` >= 1 forward/backward passes. `communicator` is null
@@ -130,6 +136,7 @@ class Gradients {
     int64_t count = 0;
     at::Tensor flat;
     std::vector<at::Tensor> more;  // of shards: after `flat`, the other nodes of this replica's
+    RoundedAverage rounded;
     int missing = 0;  // parameters still to come in the last micro-step, or in that of a shard
     const at::Tensor& node(size_t i) const { return i == 0 ? flat : more[i - 1]; }
   };
@@ -146,7 +153,7 @@ class Gradients {
   void begin_shard();
   void end_shard(Bucket& bucket);
   void plan_buckets();
-  void agree_on_rows();
+  void agree_on_buckets();
   void average_sparse();
   void on_gradient(size_t parameter);
   void take(size_t parameter, const at::Tensor& gradient);
@@ -154,17 +161,21 @@ class Gradients {
   void submit_ready();
   void allocate();
   bool direct() const { return !communicator_ && micro_steps_ == 1 && shards_ == 0; }
+  bool rounds() const;
   bool last_pass() const { return micro_ == micro_steps_ - 1; }
 
   std::vector<NamedTensor> parameters_;
   const Optimizer& optimizer_;
-  size_t bucket_bytes_, first_bucket_bytes_, first_;
+  const GradientsOptions options_;
   struct Accumulators;  // autograd's nodes that the hooks are on
   std::unique_ptr<Accumulators> accumulators_;
   std::vector<size_t> hook_keys_;
+  std::vector<uint32_t> came_;     // the parameters in the order in which their gradients came here
+  std::vector<uint8_t> has_come_;  // by parameter
   // By parameter: whether a gradient was sparse here; and what counts in this step, which is the
-  // same on all replicas.
+  // same on all replicas, as the order is by which buckets are filled.
   std::vector<uint8_t> seen_sparse_, sparse_;
+  std::vector<uint32_t> order_;
   std::optional<uint64_t> agreed_in_;  // generation
   std::vector<Slot> slots_;
   std::vector<Bucket> buckets_;

@@ -46,12 +46,18 @@ void Reducer::loop() {
     busy_ = true;
     lock.unlock();
     std::exception_ptr error;
-    try {
+    const auto attempt = [&error](const auto& what) {
+      try {
+        what();
+      } catch (...) {
+        if (!error) error = std::current_exception();
+      }
+    };
+    attempt([&] {
       const SideStream::Scope scope(side_, job.after);
       job.run();
-    } catch (...) {
-      error = std::current_exception();
-    }
+    });
+    attempt([&] { side_.wait(); });  // its results are used, or overwritten, on another stream
     job = {};
     lock.lock();
     busy_ = false;

@@ -77,9 +77,10 @@ Stepper::Stepper(Program& program, Optimizer& optimizer, Schedule& schedule,
   for (const size_t count : turns_ ? models : std::vector{parameters.size()}) {
     const auto first = next;
     next += static_cast<std::ptrdiff_t>(count);
-    gradients_.push_back(std::make_unique<Gradients>(
-        std::vector(first, next), optimizer, Gradients::kBucketBytes, Gradients::kFirstBucketBytes,
-        static_cast<size_t>(first - parameters.begin())));
+    GradientsOptions options;
+    options.first = static_cast<size_t>(first - parameters.begin());
+    options.rounded = spec.gradient_compression == TrainingSpec::Compression::bf16;
+    gradients_.push_back(std::make_unique<Gradients>(std::vector(first, next), optimizer, options));
   }
 }
 

@@ -87,11 +87,15 @@ void TrainingReplica::announce() {
   models_.allow_any_numbers(any_numbers);
   options_.hooks->program(program_);
   if (!session_.alone()) optimizer_.reserve_state();
-  session_.set_device(torch_device(options_.device), gpu_id(options_.device));
+  const std::string gpu = gpu_id(options_.device);
+  session_.set_device(torch_device(options_.device), gpu);
   session_.announce({{"libtorch", TORCH_VERSION},
                      {"device", c10::str(options_.device)},
                      {"parameters", program_.parameters().size()},
                      {"state_bytes", total_bytes(state_.tensors())}});
+  if (session_.has_launcher() && !gpu.empty()) {
+    gpu_sender_.emplace(gpu, [this](const json& message) { session_.send(message); });
+  }
 }
 
 void TrainingReplica::lost(const comm::Aborted& broken) {

@@ -12,10 +12,11 @@
 #include "runtime/data/dataset.h"
 #include "runtime/session/batch_policy.h"
 #include "runtime/session/checkpointer.h"
-#include "runtime/session/hint_sender.h"
 #include "runtime/session/model_saver.h"
-#include "runtime/session/pace_sender.h"
-#include "runtime/session/reporter.h"
+#include "runtime/session/report/gpu_sender.h"
+#include "runtime/session/report/hint_sender.h"
+#include "runtime/session/report/pace_sender.h"
+#include "runtime/session/report/reporter.h"
 #include "runtime/session/state_digest.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stepper.h"
@@ -74,6 +75,7 @@ class TrainingReplica {
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
   PaceSender pace_sender_;
+  std::optional<GpuSender> gpu_sender_;  // of a replica with a GPU, from its announcement on
   ModelSaver models_;
   TrainingState state_;
   Progress& progress_;  // of state_

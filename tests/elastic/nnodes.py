@@ -4,7 +4,7 @@ network namespace of its own, and its own configuration folder."""
 import os
 import signal
 
-from support import Site, check, kill, main, worker_of
+from support import Site, check, kill, main, same_losses, worker_of
 
 NEVER = ("--set", "epochs=1000000")
 
@@ -136,4 +136,44 @@ def scaled(folder, draw):
         run.check_steps()
 
 
-main(meets, before_the_leader, refused, scaled)
+def learns(site, *words):
+    """The losses of two epochs on two hosts."""
+    run = site.run(0, "2", "--set", "epochs=2", "--fresh", *words)
+    if not os.path.exists(site.key(1)):
+        site.share_key()
+    other = site.run(1, "2", "--set", "epochs=2", *words)
+    run.expect_end(0)
+    check(other.end() == 0, "a host of a finished run")
+    run.check_steps(last=80)
+    return run.losses()
+
+
+def sent_a_step(site, *words):
+    """Bytes by host 0, the least of three times five steps: others have something else in them."""
+    words = ("--set", "batch.initial=12", "--fresh", *words)
+    runs = [site.run(host, "2", *NEVER, *words, program="large") for host in (0, 1)]
+    runs[0].wait_replicas(2)
+    runs[0].wait_steps_more(3)
+    least = float("inf")
+    for _ in range(3):
+        step, before = runs[0].last_step(), site.network.sent(0)
+        runs[0].wait_step(step + 5)
+        last, after = runs[0].last_step(), site.network.sent(0)
+        least = min(least, (after - before) / (last - step))
+    runs[0].request(request="cancel", checkpoint=False)
+    for run in runs:
+        check(run.end() == 143, "a host of a cancelled run")
+    return least
+
+
+def compressed(folder, draw):
+    """Rounded gradients take half the bytes between hosts, and train nearly the same."""
+    with Site(folder, 2) as site:
+        exact, near = learns(site), learns(site, "--set", "gradient_compression=bf16")
+        same_losses(near, exact, 0.05)
+        check(near != exact, "nothing was rounded")
+        exact, near = sent_a_step(site), sent_a_step(site, "--set", "gradient_compression=bf16")
+        check(0.4 < near / exact < 0.65, "bytes", near, exact)
+
+
+main(meets, before_the_leader, refused, scaled, compressed)

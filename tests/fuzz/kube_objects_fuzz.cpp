@@ -5,7 +5,6 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/cluster/kubernetes/cluster_cache.h"
 #include "core/cluster/kubernetes/jobs/job_object.h"
 #include "core/cluster/kubernetes/jobs/pod_builder.h"
 #include "core/cluster/kubernetes/jobs/pod_object.h"
@@ -14,6 +13,7 @@
 #include "core/cluster/kubernetes/nodes/capacity.h"
 #include "core/cluster/kubernetes/nodes/node_affinity.h"
 #include "core/cluster/kubernetes/scheduler_view.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/formats/json_fields.h"
 #include "core/kube/answer.h"
 #include "tests/fuzz/fuzz.h"

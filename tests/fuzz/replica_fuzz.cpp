@@ -60,8 +60,8 @@ class Run {
         stragglers_(true, {view_, rendezvous_, around.replicas, report_}),
         failures_(3, "/", view_, around.replicas, report_),
         end_(around.options, view_, around.replicas, stream_, report_),
-        conversation_(around.options,
-                      {view_, stream_, hung_, stragglers_, failures_, end_, report_, nullptr}) {
+        conversation_(around.options, {view_, around.replicas, stream_, hung_, stragglers_,
+                                       failures_, end_, report_, nullptr}) {
     const TimePoint now = Monotonic::now();
     for (const MemberId id : {0, 1}) {
       auto [ours, theirs] = socket_pair();
@@ -173,6 +173,7 @@ FuzzSeeds fuzz_seeds() {
 {"type":"passes","samples":32}
 {"type":"pace","generation":1,"seconds":5,"replicas":[{"compute_s":1,"samples":64,"waited_s":0},{"compute_s":4,"samples":64,"waited_s":3}]}
 {"type":"lost","generation":2,"reason":"r","connecting":true,"unreachable":0}
+{"type":"gpu","id":"GPU-1","name":"H","busy_percent":9,"memory_bytes":8,"temperature_c":60,"power_w":7.5}
 {"type":"saving","saving":true}
 {"type":"leaving","reason":"r"}
 {"type":"hints","hints":{"initBatchSize":8,"maxBatchSize":64}}

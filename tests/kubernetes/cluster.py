@@ -15,8 +15,8 @@ import sys
 import threading
 import urllib.request
 
-from support import (Failed, Registry, check, end, free_port, free_ports, has_registry, kill_child,
-                     last_lines, read, run_command, wait_until, write)
+from support import (Failed, Registry, check, claim, end, free_port, free_ports, has_registry,
+                     kill_child, last_lines, read, run_command, wait_until, write)
 
 NODE = "adaptdl-test"
 FORWARDING = "/proc/sys/net/ipv4/ip_forward"
@@ -43,10 +43,11 @@ class Cluster:
         os.makedirs(self.pki, mode=0o700)
         self.etcd, self.peer, self.api, self.manager, self.kubelet = free_ports(5)
         # 10.NETWORK.0.0/24 is for pods, .16.0/20 for services; another cluster on this machine
-        # has another number.
+        # has another number. A bridge may be left of one that was killed.
         self.network = next(
-            100 + number % 100 for number in range(os.getpid(), os.getpid() + 100)
-            if not os.path.exists(f"/sys/class/net/adltest{100 + number % 100}"))
+            number for number in (100 + n % 100 for n in range(os.getpid(), os.getpid() + 100))
+            if claim(f"network-{number}")
+            and not os.path.exists(f"/sys/class/net/adltest{number}"))
 
     # ---- processes
 

@@ -4,8 +4,9 @@ Usage: hostile.py COUNT SEED ADAPTDL, with ADAPTDL_TEST_KUBERNETES as for run.py
 namespace create odd jobs (odd_objects.py) until the API server has taken COUNT, give many of them
 odd statuses, and create pods that say they are theirs. The pods go to nodes that exist only as
 objects. Meanwhile a good job begins every 20 s in another namespace, on the real node: its pod must
-be there within 30 s. At last come jobs that take much memory to be parsed. In the end the operator
-is still the same process, of a bounded size, and `adaptdl ls` shows all.
+be there within 30 s. At last come jobs that take much memory to be parsed, and many that are as
+large as a job may be; each of these gets its pod. In the end the operator is still the same
+process, of a bounded size, and `adaptdl ls` shows all.
 """
 
 import concurrent.futures
@@ -34,7 +35,8 @@ BETWEEN_S = 20  # two good jobs
 WITHIN_S = 30  # a good job's pod is there
 LIMIT_MIB = 512 // 2  # half of the operator's memory, as `adaptdl install` sets it
 DENSE, DENSE_JOBS = 430_000, 20  # empty lists in a job
-FAKE_NODES = 3
+LARGE, LARGE_JOBS = 1_000_000, 100  # bytes of a text in a job
+FAKE, FAKE_NODES = "fake-0", 3
 REAL = {"key": "example.org/real", "value": "yes", "effect": "NoSchedule"}  # a taint
 MERGE = "application/merge-patch+json"
 # Answers with less than the whole objects.
@@ -178,18 +180,38 @@ class Storm:
             finally:
                 over.set()  # the others too, if one fails or this program is to end
 
-    def dense(self, count):
+    def create(self, names, text):
+        """A job of each name, which stands for NAME in the text."""
+        def one(name):
+            named = text.replace(b'"NAME"', as_json(name))
+            status, answer = self.api.request("POST", self.jobs, named, accept=METADATA)
+            check(status == 201, name, answer)
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(one, names))
+
+    def dense(self):
         """Jobs near the API server's limit that take thirty times their length once parsed."""
         job = good_job(drawn(self.seed, 0), "NAME", self.world.image)
         job["spec"]["template"]["large"] = "DENSE"
-        text = as_json(job).replace(b'"DENSE"', b"[" + b"[]," * DENSE + b"[]]")
+        self.create([f"dense-{number}" for number in range(DENSE_JOBS)],
+                    as_json(job).replace(b'"DENSE"', b"[" + b"[]," * DENSE + b"[]]"))
 
-        def create(number):
-            named = text.replace(b'"NAME"', b'"dense-%d"' % number)
-            status, answer = self.api.request("POST", self.jobs, named, accept=METADATA)
-            check(status == 201, "a dense job", answer)
-        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-            list(pool.map(create, range(count)))
+    def large(self):
+        """Jobs that are nearly as large as a job may be, and whose pods are, too."""
+        job = good_job(drawn(self.seed, 0), "NAME", self.world.image)
+        job["spec"] |= {"minReplicas": 1, "maxReplicas": 1}
+        pod = job["spec"]["template"]["spec"]
+        pod["nodeSelector"] = {"kubernetes.io/hostname": FAKE}
+        pod["containers"][0]["env"] = [{"name": "LARGE", "value": LARGE * "x"}]
+        names = {f"large-{number}" for number in range(LARGE_JOBS)}
+        self.create(names, as_json(job))
+        found = f"{self.pods}?labelSelector=adaptdl/job={{}}"
+
+        def missing():
+            names.difference_update([name for name in names if self.api.get(
+                found.format(name))["items"]])
+            return names
+        wait_until(lambda: not missing(), "the large jobs have pods", 120, 1)
 
     def alive(self):
         """The names of the jobs, in pages: all at once keep the API server busy."""
@@ -270,10 +292,13 @@ def life(world, count, seed):
               f"{[tuple(round(s, 1) for s in taken) for taken in good.taken[-3:]]}; peak "
               f"{status_of(operator.process.pid, 'VmHWM')} kB; {counters(operator)}", flush=True)
         storm.clear()
-    storm.dense(DENSE_JOBS)
-    time.sleep(LINGER_S)
-    storm.check_shown()
-    storm.clear()
+    for heavy in storm.dense, storm.large:
+        heavy()
+        time.sleep(LINGER_S)
+        storm.check_shown()
+        storm.clear()
+        print(f"{time.monotonic() - begun:6.1f} s: {heavy.__name__} jobs; peak "
+              f"{status_of(operator.process.pid, 'VmHWM')} kB", flush=True)
     good.stop()
     nodes.stop()
     report(operator, storm, good, time.monotonic() - begun)

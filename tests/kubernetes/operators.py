@@ -194,6 +194,38 @@ def drained(world):
                       status.get("group") == 1, "it goes on")
 
 
+def plugin_restarts(world):
+    """While a device plugin restarts its node has no GPUs: the job on it keeps its pods, and no
+    other one starts there."""
+    node, = world.api.get("/api/v1/nodes")["items"]
+
+    def set_gpus(count):
+        size = {"nvidia.com/gpu": count}
+        status, answer = world.api.request(
+            "PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status",
+            {"status": {"capacity": size, "allocatable": size}}, "application/merge-patch+json")
+        check(status == 200, f"{count} GPUs", answer)
+    set_gpus("2")
+    try:
+        gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"cpu": "10m"}}}
+        name = world.submit("stays", in_container=gpu, restartable=True, maxReplicas=1)
+        world.wait_phase(name, "Running")
+        pods = world.pods(name)
+        set_gpus("0")
+        other = world.submit("waits", in_container=gpu, maxReplicas=1)
+        world.wait_status(other, lambda status: status.get("reason") == "Waiting",
+                          "the other one waits for a GPU")
+        time.sleep(3)  # for what must not happen
+        status = world.status(name)
+        check(status["phase"] == "Running" and not status.get("rescales") and
+              world.pods(name) == pods, "the job was touched", status)
+        set_gpus("2")
+        world.wait_phase(other, "Running")
+        check(world.pods(name) == pods, "the job was touched", world.status(name))
+    finally:
+        set_gpus(None)
+
+
 def placeholders(world):
     """As many placeholders as the jobs justify nodes, one each; others wait for an autoscaler."""
     for old in world.operators:
@@ -337,4 +369,5 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        hostile, crowd, handed_over, apart, killed_leader, placeholders]))
+                        plugin_restarts, hostile, crowd, handed_over, apart, killed_leader,
+                        placeholders]))

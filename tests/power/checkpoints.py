@@ -4,7 +4,7 @@ from support import check, main
 
 from recording import Recording
 
-ROUNDS = 60
+ROUNDS = 70
 
 
 def cuts(folder, draw):

@@ -16,8 +16,8 @@ from .hosts import TOKEN, Hosts, Site, Supervisor, worker_of
 from .installed import Installed, files_below, must_run
 from .networks import DEVICE, Network
 from .pictures import digit_pictures, png, read_npy, write_npy, write_tar
-from .processes import (Processes, carriers, children_of, cpu_s, end, free_port, free_ports, kill,
-                        kill_child, run_command, stat_fields, status_of)
+from .processes import (Processes, carriers, children_of, claim, cpu_s, end, free_port, free_ports,
+                        kill, kill_child, run_command, stat_fields, status_of)
 from .registry import Registry, has_registry
 from .results import Results, end_by_sigterm, main, skip_all
 from .runs import Run, same_losses

@@ -135,7 +135,20 @@ def carriers(mark, value):
     return found
 
 
-port_marks = []  # open: they tell other tests which ports are taken
+marks = []  # open: they tell other tests what is taken
+
+
+def claim(name):
+    """Whether this name was free; if so no other test of this machine gets it as long as this
+    process lives."""
+    mark = socket.socket(socket.AF_UNIX)
+    try:
+        mark.bind(f"\0adaptdl-test-{name}")
+    except OSError:
+        mark.close()
+        return False
+    marks.append(mark)
+    return True
 
 
 def free_ports(count):
@@ -147,16 +160,11 @@ def free_ports(count):
     for port in random.SystemRandom().sample(range(first // 2, first), min(first // 2, 1000)):
         if len(ports) == count:
             break
-        mark = socket.socket(socket.AF_UNIX)
-        try:
-            mark.bind(f"\0adaptdl-test-port-{port}")
-            with socket.socket() as one:
-                one.bind(("127.0.0.1", port))
-        except OSError:
-            mark.close()
-        else:
+        if not claim(f"port-{port}"):
+            continue
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
             ports.append(port)
-            port_marks.append(mark)
     return ports
 
 

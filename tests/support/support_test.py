@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from support import MARK, carriers, run_command, wait_until
+from support import MARK, carriers, claim, run_command, wait_until
 from support import failures
 from support.router import Direction
 
@@ -126,6 +126,19 @@ class Router(unittest.TestCase):
         self.assertEqual(self.due(2, delay=0.25), [10.25] * 2)
         self.assertEqual(self.due(3, rate=4000, delay=1.0), [11.25, 11.5, 11.75])
         self.assertEqual(self.due(9, rate=4000).count(None), 4)  # waits for a second at most
+
+
+class Claims(unittest.TestCase):
+    def test_a_name_is_one_process_s_while_it_lives(self):
+        name = f"support-{os.getpid()}"
+
+        def other_claims():
+            words = [sys.executable, "-c", f"from support import claim; print(claim('{name}'))"]
+            return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        self.assertEqual(other_claims(), "True\n")
+        self.assertTrue(claim(name))
+        self.assertFalse(claim(name))
+        self.assertEqual(other_claims(), "False\n")
 
 
 class Failures(unittest.TestCase):

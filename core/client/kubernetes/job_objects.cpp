@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/client/known_clusters.h"
 #include "core/client/kubernetes/view.h"
+#include "core/cluster/kubernetes/trim.h"
 
 namespace adaptdl::client {
 namespace {
@@ -16,14 +17,6 @@ constexpr int kNames = 2000;  // names searched for a suggestion
 
 }  // namespace
 
-void trim_job(Json& object) {
-  const auto metadata = object.find("metadata");
-  if (metadata != object.end() && metadata->is_object()) {
-    metadata->erase("managedFields");
-    metadata->erase("annotations");
-  }
-}
-
 kube::Resource job_collection(const KubernetesConnection& cluster, const JobScope& scope) {
   return scope.all_namespaces ? kAdaptDLJobs : cluster.jobs();
 }
@@ -31,7 +24,7 @@ kube::Resource job_collection(const KubernetesConnection& cluster, const JobScop
 std::vector<Json> list_job_objects(KubernetesConnection& cluster, const JobScope& scope) {
   kube::ObjectList all = cluster.reach([&] {
     return cluster.client().list(job_collection(cluster, scope),
-                                 {.labels = scope.selector, .trim = trim_job});
+                                 {.labels = scope.selector, .trim = kubernetes::trim_job});
   });
   remember_cluster(cluster.client().config());
   return std::move(all.items);

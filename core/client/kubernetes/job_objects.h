@@ -11,13 +11,10 @@
 
 namespace adaptdl::client {
 
-// Removes what no row shows, which is most of a job's size.
-void trim_job(Json& object);
-
 // The collection with the jobs of a scope.
 kube::Resource job_collection(const KubernetesConnection& cluster, const JobScope& scope);
 
-// The jobs of a scope, trimmed by trim_job().
+// The jobs of a scope, trimmed by kubernetes::trim_job().
 std::vector<Json> list_job_objects(KubernetesConnection& cluster, const JobScope& scope = {});
 
 // Their views, ordered by submission. Throws Error for an object without a name.

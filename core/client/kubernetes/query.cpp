@@ -11,6 +11,7 @@
 #include "core/client/kubernetes/logs.h"
 #include "core/client/kubernetes/view.h"
 #include "core/cluster/kubernetes/jobs/pod_object.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/kube/informer.h"
 
 namespace adaptdl::client {
@@ -76,7 +77,7 @@ class KubernetesQuery : public JobQuery {
       if (!why.empty()) talk("adaptdl: " + why + "; retrying");
     };
     kube::follow(cluster_.client(), job_collection(cluster_, scope_),
-                 {.labels = scope_.selector, .trim = trim_job}, callbacks, over);
+                 {.labels = scope_.selector, .trim = kubernetes::trim_job}, callbacks, over);
     std::rethrow_exception(failure);
   }
 
@@ -89,7 +90,7 @@ class KubernetesQuery : public JobQuery {
     auto found = watched_.find(name);
     if (found == watched_.end()) {
       cluster_.reach([&] { return cluster_.client().find(cluster_.jobs(name)); });
-      kube::InformerOptions which{.fields = "metadata.name=" + name, .trim = trim_job};
+      kube::InformerOptions which{.fields = "metadata.name=" + name, .trim = kubernetes::trim_job};
       found = watched_
                   .emplace(name, std::make_unique<kube::Informer>(cluster_.client(),
                                                                   cluster_.jobs(), which))

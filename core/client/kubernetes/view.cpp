@@ -31,13 +31,18 @@ std::string trouble_of(const JobView& view) {
 
 // What the job's newest hints say of its training, under the names of a runner's status.
 Json training_status(const Json& train) {
-  constexpr std::pair<const char*, const char*> kNames[] = {{"epoch", "epoch"},
-                                                            {"loss", "loss"},
-                                                            {"progress", "progress"},
-                                                            {"progressTotal", "progress_total"},
-                                                            {"secondsLeft", "seconds_left"},
-                                                            {"samplesPerSecond", "samples_per_s"},
-                                                            {"goodput", "goodput"}};
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"epoch", "epoch"},
+      {"loss", "loss"},
+      {"progress", "progress"},
+      {"progressTotal", "progress_total"},
+      {"secondsLeft", "seconds_left"},
+      {"samplesPerSecond", "samples_per_s"},
+      {"goodput", "goodput"},
+      {"gpuBusyPercent", "gpu_busy_percent"},
+      {"gpuTemperatureCelsius", "gpu_temperature_c"},
+      {"gpuPowerWatts", "gpu_power_w"},
+      {"gpuMemoryUsedBytes", "gpu_memory_used_bytes"}};
   const Json& metrics = member(train, "trainMetrics");
   Json status = Json::object();
   for (const auto& [hint, name] : kNames) {

@@ -1,9 +1,9 @@
 #include "core/cluster/kubernetes/cluster_cache.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "core/base/log.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/formats/json_fields.h"
 
 namespace adaptdl::kubernetes {
@@ -11,36 +11,6 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr Seconds kExpectation{30};
-
-void keep_only(Json& object, std::initializer_list<const char*> keys) {
-  if (!object.is_object()) return;
-  Json kept = Json::object();
-  for (const char* key : keys) {
-    const auto found = object.find(key);
-    if (found != object.end()) kept[key] = std::move(*found);
-  }
-  object = std::move(kept);
-}
-
-template <typename Function>
-void within(Json& object, const char* key, const Function& function) {
-  if (!object.is_object()) return;
-  const auto found = object.find(key);
-  if (found != object.end()) function(*found);
-}
-
-void keep_ours(Json& notes) {
-  if (!notes.is_object()) return;
-  for (auto it = notes.begin(); it != notes.end();) {
-    it = it.key().starts_with("adaptdl") ? std::next(it) : notes.erase(it);
-  }
-}
-
-void trim_metadata(Json& metadata) {
-  keep_only(metadata, {"name", "namespace", "uid", "resourceVersion", "labels", "annotations",
-                       "ownerReferences", "creationTimestamp", "deletionTimestamp",
-                       "deletionGracePeriodSeconds"});
-}
 
 std::string job_of(const Json& pod) {
   const std::string job = text_at_pointer(pod, "/metadata/labels/adaptdl~1job");
@@ -56,50 +26,6 @@ std::string version_of(const Json& object) {
 }
 
 }  // namespace
-
-void trim_pod(Json& pod) {
-  within(pod, "metadata", [](Json& metadata) {
-    trim_metadata(metadata);
-    within(metadata, "labels", keep_ours);
-    within(metadata, "annotations", keep_ours);
-  });
-  within(pod, "spec", [](Json& spec) {
-    keep_only(spec, {"nodeName", "containers", "initContainers", "overhead", "resources"});
-    for (const char* key : {"containers", "initContainers"}) {
-      within(spec, key, [](Json& containers) {
-        if (!containers.is_array()) return;
-        for (Json& container : containers) {
-          keep_only(container, {"name", "resources", "restartPolicy"});
-        }
-      });
-    }
-  });
-  within(pod, "status", [](Json& status) {
-    keep_only(status, {"phase", "reason", "message", "podIP", "conditions", "containerStatuses",
-                       "initContainerStatuses"});
-    for (const char* key : {"containerStatuses", "initContainerStatuses"}) {
-      within(status, key, [](Json& containers) {
-        if (!containers.is_array()) return;
-        for (Json& container : containers) keep_only(container, {"name", "state"});
-      });
-    }
-  });
-}
-
-void trim_node(Json& node) {
-  within(node, "metadata", [](Json& metadata) {
-    keep_only(metadata, {"name", "uid", "resourceVersion", "labels", "deletionTimestamp"});
-  });
-  within(node, "spec", [](Json& spec) { keep_only(spec, {"taints", "unschedulable"}); });
-  within(node, "status", [](Json& status) {
-    keep_only(status, {"allocatable", "conditions"});
-    within(status, "conditions", [](Json& conditions) {
-      if (!conditions.is_array()) return;
-      // Without their heartbeats, which would make each update a change.
-      for (Json& condition : conditions) keep_only(condition, {"type", "status"});
-    });
-  });
-}
 
 ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string accelerator_label,
                            const std::vector<std::string>& namespaces)

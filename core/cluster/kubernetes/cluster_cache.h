@@ -100,8 +100,4 @@ class ClusterCache {
   std::map<std::string, std::unique_ptr<kube::Informer>> jobs_informers_;  // by namespace; "": all
 };
 
-// Keeps only what read_pod(), pod_request() and read_node() use.
-void trim_pod(Json& pod);
-void trim_node(Json& node);
-
 }  // namespace adaptdl::kubernetes

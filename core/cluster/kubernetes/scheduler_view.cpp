@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "core/cluster/kubernetes/nodes/node_affinity.h"
 #include "core/formats/json_fields.h"
@@ -14,7 +15,8 @@ namespace adaptdl::kubernetes {
 namespace {
 
 constexpr int64_t kPlenty = 1'000'000;
-constexpr double kLiveCost = 5;  // s; until the job has measured it
+constexpr int64_t kMostHeld = int64_t{1} << 60;  // of a resource on a node
+constexpr double kLiveCost = 5;                  // s; until the job has measured it
 constexpr int kUnbounded = 1'000'000;
 constexpr const char* kHostname = "kubernetes.io/hostname";
 
@@ -143,6 +145,32 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
   }
 }
 
+// See the header. `nodes`: as the cluster reports them.
+void keep_lost_devices(SchedulerView& view, const std::vector<NodeFacts>& nodes) {
+  std::map<std::string_view, const Resources*> reported;  // by node
+  for (const NodeFacts& node : nodes) reported[node.name] = &node.allocatable;
+  std::map<std::string, Resources> held;  // by node
+  for (ClusterJob& job : view.jobs) {
+    if (job.phase != JobPhase::running) continue;
+    for (const std::string& node : job.nodes) {
+      const auto found = reported.find(node);
+      if (found == reported.end()) continue;
+      for (const auto& [name, amount] : job.request) {
+        const auto has = found->second->find(name);
+        if (amount <= 0 || has == found->second->end() || has->second > 0) continue;
+        int64_t& sum = held[node][name];
+        sum += std::min(amount, kMostHeld - sum);
+        job.preemptible = false;
+      }
+    }
+  }
+  for (ClusterNode& node : view.nodes) {
+    const auto found = held.find(node.name);
+    if (found == held.end()) continue;
+    for (const auto& [name, amount] : found->second) node.free_for_jobs[name] = amount;
+  }
+}
+
 }  // namespace
 
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
@@ -211,6 +239,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
       if (found != free.end()) found->second = std::max<int64_t>(0, found->second - amount);
     }
   }
+  keep_lost_devices(view, nodes);
   add_refusals(view, refusals);
   return view;
 }

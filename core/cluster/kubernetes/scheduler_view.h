@@ -13,6 +13,10 @@
 //                             scheduler or the kubelet knows, such as the zone of a volume, must
 //                             not stop a job for ever
 // Only conditions that concern some node or job exist.
+//
+// While a device plugin restarts, the kubelet reports a node without its devices; the pods that
+// have some go on. A running job with replicas on a node that has none of a resource which they
+// need keeps it, and stays as it is: for the policies it is not preemptible for this time.
 
 #include <map>
 #include <set>

@@ -142,18 +142,26 @@ class Agent {
   // launcher; then it is not this one's turn, but one behind it may lead already.
   void find_successor() {
     retry_at_ = Monotonic::now() + kShortPause;
-    bool answers = find(elsewhere_) == nullptr && follow(elsewhere_, kShortConnect);
+    const std::optional<LauncherAddress> silent = std::exchange(silent_, {});
+    const auto asked = [&](const LauncherAddress& address) {
+      return !silent || *silent != address;
+    };
+    bool answers =
+        find(elsewhere_) == nullptr && asked(elsewhere_) && follow(elsewhere_, kShortConnect);
     std::optional<LauncherAddress> own;
     for (const Roster::Host& host : roster_.hosts) {
       if (link_ || exit_ || !orphaned_) return;
       const LauncherAddress address{host.address, host.port};
       if (host.id == options_.id) {
         own = address;
-        if (!answers && lead(address)) break;
+        if (answers) continue;
+        answers = lead(address);
+        if (answers) break;
         continue;
       }
       const auto patience = answers ? kShortAnswer : kAnswerPatience;
-      answers = (host.port != 0 && follow(address, kShortConnect, patience)) || answers;
+      answers =
+          (host.port != 0 && asked(address) && follow(address, kShortConnect, patience)) || answers;
     }
     if (own && !link_ && !exit_ && orphaned_ && !answers) lead(*own, true);
     if (!link_) look_elsewhere();
@@ -233,6 +241,7 @@ class Agent {
       elsewhere_ = address;
     }
     was_in_run_ = true;
+    heard_at_ = Monotonic::now();
     told_at_.reset();
     failing_since_.reset();
     unreached_since_.reset();
@@ -415,6 +424,9 @@ class Agent {
     }
     link_.reset();
     retry_at_ = Monotonic::now();
+    // It beats four times as often, and closes connections where it ends.
+    const bool silent = seconds_since(heard_at_) > options_.run.hosts->silence.count() / 2;
+    silent_ = silent ? std::optional(leader_) : std::nullopt;
     orphaned_ =
         may_go_on(roster_, options_.id) && (roster_.shared || !options_.run.hosts->folder_decides);
     orphaned_at_ = Monotonic::now();
@@ -431,6 +443,7 @@ class Agent {
   }
 
   void on_message(const nlohmann::json& message) {
+    heard_at_ = Monotonic::now();
     const auto& type = message.at("type").get_ref<const std::string&>();
     if (type == "end") {
       exit_ = json_get<int>(message, "exit", type);
@@ -482,10 +495,12 @@ class Agent {
   SignalCatcher signals_;
   const TlsKey key_;
   std::unique_ptr<Channel> link_;
-  LauncherAddress leader_, elsewhere_;  // the newest one, and that on another host
-  Roster roster_;                       // of the newest launcher
-  PassedOn told_;                       // by it
-  bool shares_ = false;                 // its checkpoint folder
+  LauncherAddress leader_, elsewhere_;     // the newest one, and that on another host
+  TimePoint heard_at_;                     // when leader_ last said something
+  std::optional<LauncherAddress> silent_;  // it was lost so, and is not the first to be asked
+  Roster roster_;                          // of the newest launcher
+  PassedOn told_;                          // by it
+  bool shares_ = false;                    // its checkpoint folder
   bool told_folder_ = false;
   bool was_in_run_ = false;  // a launcher has taken this host
   Seconds lost_patience_ = kLostPatience;

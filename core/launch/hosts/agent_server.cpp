@@ -592,6 +592,11 @@ int AgentServer::hosts_of(const Roster& roster) const {
   }));
 }
 
+bool AgentServer::anyone_joins() const {
+  return std::ranges::any_of(agents_,
+                             [](const auto& agent) { return !agent->gone && !agent->heard; });
+}
+
 int64_t AgentServer::newest_checkpoint() const {
   int64_t newest = -1;
   for (const auto& agent : agents_) {

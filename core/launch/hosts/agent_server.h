@@ -96,6 +96,7 @@ class AgentServer {
   // none that is of this run.
   const Roster& remembered() const { return remembered_; }
   int hosts_of(const Roster& roster) const;
+  bool anyone_joins() const;  // has connected, be it a stranger, and not told yet what it knows
   // The step of the newest checkpoint that these hosts have; -1: none.
   int64_t newest_checkpoint() const;
   // Up to where the launcher has passed on its events, or the last one had.

@@ -12,7 +12,8 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr std::chrono::seconds kOthersTurn{5};
-constexpr Seconds kMore{3};  // than the silence, until a host has acted on it
+// From when a killed process's connections close until it is known to have ended.
+constexpr std::chrono::milliseconds kToEnd{500};
 
 }  // namespace
 
@@ -40,6 +41,7 @@ void Candidacy::open() {
 }
 
 bool Candidacy::lead(const Roster& roster, bool nobody_else) {
+  if (leads() && has_led_) launcher_.wait_until(Monotonic::now() + kToEnd);
   look();
   if (!listener_) return false;
   if (leads()) return true;
@@ -51,7 +53,7 @@ bool Candidacy::lead(const Roster& roster, bool nobody_else) {
 }
 
 void Candidacy::look() {
-  if (leads() && launcher_.poll()) {
+  if (launcher_ && launcher_.poll()) {
     launcher_ = {};
     listener_->reset();
     lead_again_at_ = Monotonic::now() + kOthersTurn;

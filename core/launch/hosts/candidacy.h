@@ -17,7 +17,7 @@
 
 namespace adaptdl::launch {
 
-// One thread; part of an event loop: never blocks.
+// One thread; part of an event loop: blocks only where it says so.
 class Candidacy {
  public:
   using Start = std::function<Child(int listener, const Roster& roster)>;
@@ -33,7 +33,8 @@ class Candidacy {
 
   // Starts a launcher in place of the one that the roster is of; whether one listens here. After
   // the end of one that this host has started it is the turn of others for a while, which see that
-  // nothing listens here; with `nobody_else` only if that one has never led. Throws Error.
+  // nothing listens here; with `nobody_else` only if that one has never led. Waits briefly for the
+  // end of one that has led: whoever calls has lost the connection to it. Throws Error.
   bool lead(const Roster& roster, bool nobody_else = false);
   bool leads() const { return launcher_.running(); }
   void has_led() { has_led_ = true; }                     // the launcher that this host has started

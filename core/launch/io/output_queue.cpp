@@ -17,7 +17,7 @@ constexpr size_t kMostOthers = 16;  // times the capacity
 struct Entry {
   nlohmann::json event;  // null: a sentence
   std::string line;
-  bool step = false;
+  bool measured = false;  // a `step` or a `gpu`: one of many
 };
 
 }  // namespace
@@ -31,7 +31,7 @@ struct OutputQueue::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Entry> queue;
-  size_t steps = 0;  // step events in the queue
+  size_t measured = 0;  // of entries in the queue
   uint64_t dropped = 0;
   bool busy = false, quit = false;
   std::thread thread;
@@ -39,12 +39,12 @@ struct OutputQueue::Shared {
   void put(Entry entry) {
     {
       std::lock_guard lock(mutex);
-      steps += entry.step;
+      measured += entry.measured;
       queue.push_back(std::move(entry));
-      if (queue.size() > capacity && steps > 0) {
-        // Most waiting entries are steps, so the search is short.
-        queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.step; }));
-        --steps;
+      if (queue.size() > capacity && measured > 0) {
+        // Most waiting entries are, so the search is short.
+        queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.measured; }));
+        --measured;
         ++dropped;
       } else if (queue.size() > kMostOthers * capacity) {
         queue.pop_front();
@@ -61,7 +61,7 @@ struct OutputQueue::Shared {
       if (queue.empty()) return;
       const Entry entry = std::move(queue.front());
       queue.pop_front();
-      steps -= entry.step;
+      measured -= entry.measured;
       busy = true;
       lock.unlock();
       if (!entry.event.is_null()) {
@@ -97,8 +97,8 @@ OutputQueue::~OutputQueue() {
 }
 
 void OutputQueue::event(nlohmann::json event) {
-  const bool step = event.value("event", "") == "step";
-  shared_->put({std::move(event), "", step});
+  const std::string kind = event.value("event", "");
+  shared_->put({std::move(event), "", kind == "step" || kind == "gpu"});
 }
 
 void OutputQueue::talk(std::string line) {

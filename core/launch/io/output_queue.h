@@ -16,8 +16,8 @@ namespace adaptdl::launch {
 
 // Called on the queue's thread, in order, for each event of adaptdl-events(5), complete with event
 // and time_s. Must not throw. The queue is bounded: while a sink is slow (a stopped terminal),
-// training continues, and the queue drops the oldest `step` events only; the others are few. With
-// 16 times its capacity of those, it drops the oldest entry, whatever it is.
+// training continues, and the queue drops the oldest `step` and `gpu` events only; the others are
+// few. With 16 times its capacity of those, it drops the oldest entry, whatever it is.
 using EventSink = std::function<void(const nlohmann::json& event)>;
 
 // Messages for the user (stderr): progress of the start, rescales, failures. Called on the queue's
@@ -27,7 +27,7 @@ using Talk = std::function<void(const std::string& line)>;
 // Thread-safe.
 class OutputQueue {
  public:
-  // `capacity`: with more waiting entries the oldest `step` events are dropped; others are kept.
+  // `capacity`: with more waiting entries the oldest `step` and `gpu` events are dropped.
   OutputQueue(std::vector<EventSink> sinks, Talk talk, size_t capacity = 4096);
   ~OutputQueue();  // passes on the rest, unless abandoned
   OutputQueue(const OutputQueue&) = delete;

@@ -38,6 +38,9 @@
 //              some seconds of whole steps, by rank: what each replica computed, for how long, and
 //              how long the others waited for it (their median). From rank 0; of two replicas or
 //              more.
+//   gpu        {id, name, busy_percent, memory_bytes, memory_used_bytes, temperature_c, power_w}:
+//              what the driver says of the GPU of this replica, every few seconds; null: it does
+//              not tell. Of a part of a GPU (MIG) they are the whole one's.
 //   leaving    {reason}: this replica was told to go (SIGTERM); wants a generation without it.
 //   bye        {result: "finished"|"left"|"stopped", checkpoint, summary}: last message before exit
 //              0/143. From rank 0 with "finished": the model is saved. checkpoint, from rank 0 with

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/formats/json_or_null.h"
 
 namespace adaptdl::launch {
 namespace {
@@ -10,6 +15,8 @@ using nlohmann::json;
 
 constexpr double kRateMemory_s = 60;  // time constant of the rate
 constexpr double kOldWeight = 0.9;    // weight of the old value of a smoothed number, per step
+constexpr double kGpuMemory_s = 30;   // how long what was said of a GPU holds
+constexpr size_t kMostGpus = 4096, kMostId = 128;
 
 std::optional<double> finite_at(const json& event, const char* key) {
   const auto found = event.find(key);
@@ -31,11 +38,6 @@ std::optional<int64_t> count_at(const json& event, const char* key) {
   const auto found = event.find(key);
   if (found == event.end() || !found->is_number_integer()) return std::nullopt;
   return found->get<int64_t>();
-}
-
-template <typename T>
-json json_or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
 }
 
 }  // namespace
@@ -66,9 +68,12 @@ void RunProgress::event(const json& event) {
   if (!event.is_object()) return;
   const auto kind = event.find("event");
   if (kind == event.end()) return;
+  time_s_ = finite_at(event, "time_s").value_or(time_s_);
   if (*kind == "batch") {
     if (const auto batch = count_at(event, "batch")) batch_ = batch;
   }
+  if (*kind == "gpu") take_gpu(event);
+  if (*kind == "generation") forget_gpus(event.value("members", json()));
   if (*kind != "step") return;
   for (const auto& [target, key] :
        {std::pair{&step_, "step"}, std::pair{&epoch_, "epoch"}, std::pair{&progress_, "progress"},
@@ -84,26 +89,76 @@ void RunProgress::event(const json& event) {
   if (time_s && progress_) rate_.add(*time_s, *progress_);
 }
 
+// Any replica may emit events, of whatever members.
+void RunProgress::take_gpu(const json& event) {
+  const auto member = count_at(event, "member");
+  const auto id = event.find("id");
+  if (!member || id == event.end() || !id->is_string()) return;
+  if (gpus_.size() >= kMostGpus && !gpus_.contains(*member)) return;
+  gpus_[*member] = {time_s_,
+                    id->get<std::string>().substr(0, kMostId),
+                    finite_at(event, "busy_percent"),
+                    finite_at(event, "temperature_c"),
+                    finite_at(event, "power_w"),
+                    finite_at(event, "memory_used_bytes")};
+}
+
+// Only those that train count.
+void RunProgress::forget_gpus(const json& members) {
+  if (!members.is_array()) return;
+  std::erase_if(gpus_, [&](const auto& gpu) {
+    return std::ranges::find(members, json(gpu.first)) == members.end();
+  });
+}
+
+// Each once, also if replicas share it; null where none of them tells.
+json RunProgress::gpu_facts() const {
+  std::map<std::string, const ToldGpu*> each;
+  for (const auto& [member, gpu] : gpus_) {
+    if (time_s_ - gpu.time_s <= kGpuMemory_s) each[gpu.id] = &gpu;
+  }
+  const auto told = [&](std::optional<double> ToldGpu::*field, const auto& of) {
+    std::vector<double> all;
+    for (const auto& [id, gpu] : each) {
+      if (gpu->*field) all.push_back(*(gpu->*field));
+    }
+    return all.empty() ? json() : json(of(all));
+  };
+  const auto sum = [](const auto& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
+  const auto mean = [&](const auto& all) { return sum(all) / static_cast<double>(all.size()); };
+  const auto largest = [](const auto& all) { return *std::ranges::max_element(all); };
+  return {{"gpu_busy_percent", told(&ToldGpu::busy_percent, mean)},
+          {"gpu_temperature_c", told(&ToldGpu::temperature_c, largest)},
+          {"gpu_power_w", told(&ToldGpu::power_w, sum)},
+          {"gpu_memory_used_bytes", told(&ToldGpu::memory_used_bytes, largest)}};
+}
+
 json RunProgress::facts() const {
   const bool knows_end = total_.value_or(0) > 0;
-  return {{"progress", json_or_null(progress_)},
-          {"progress_total", knows_end ? json(*total_) : json()},
-          {"seconds_left", knows_end ? json_or_null(rate_.seconds_to(*total_)) : json()},
-          {"batch", json_or_null(batch_)},
-          {"samples_per_s", json_or_null(samples_per_s_)},
-          {"goodput", json_or_null(goodput_)}};
+  json facts = gpu_facts();
+  facts.update({{"progress", or_null(progress_)},
+                {"progress_total", knows_end ? json(*total_) : json()},
+                {"seconds_left", knows_end ? or_null(rate_.seconds_to(*total_)) : json()},
+                {"batch", or_null(batch_)},
+                {"samples_per_s", or_null(samples_per_s_)},
+                {"goodput", or_null(goodput_)}});
+  return facts;
 }
 
 json RunProgress::metrics() const {
   const json known = facts();
-  json metrics = {{"step", json_or_null(step_)},
-                  {"epoch", json_or_null(epoch_)},
-                  {"loss", json_or_null(loss_)},
+  json metrics = {{"step", or_null(step_)},
+                  {"epoch", or_null(epoch_)},
+                  {"loss", or_null(loss_)},
                   {"progress", known["progress"]},
                   {"progressTotal", known["progress_total"]},
                   {"secondsLeft", known["seconds_left"]},
                   {"samplesPerSecond", known["samples_per_s"]},
-                  {"goodput", known["goodput"]}};
+                  {"goodput", known["goodput"]},
+                  {"gpuBusyPercent", known["gpu_busy_percent"]},
+                  {"gpuTemperatureCelsius", known["gpu_temperature_c"]},
+                  {"gpuPowerWatts", known["gpu_power_w"]},
+                  {"gpuMemoryUsedBytes", known["gpu_memory_used_bytes"]}};
   for (auto each = metrics.begin(); each != metrics.end();) {
     each = each->is_null() ? metrics.erase(each) : std::next(each);
   }

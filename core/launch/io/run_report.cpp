@@ -3,6 +3,8 @@
 #include <cmath>
 #include <unistd.h>
 
+#include "core/formats/json_or_null.h"
+
 namespace adaptdl::launch {
 
 namespace {
@@ -11,15 +13,6 @@ using nlohmann::json;
 
 double to_microseconds(double seconds) {
   return std::round(seconds * 1e6) / 1e6;
-}
-
-template <typename T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
-
-json or_null(const std::string& text) {
-  return text.empty() ? json() : json(text);
 }
 
 json evidence(const StragglerFacts& facts) {
@@ -122,6 +115,19 @@ void RunReport::straggler(const StragglerFacts& facts) {
                 {"samples_per_s", or_null(facts.samples_per_s)},
                 {"reason", or_null(facts.reason)}});
   emit(std::move(event));
+}
+
+void RunReport::gpu(const GpuFacts& facts) {
+  emit({{"event", "gpu"},
+        {"member", facts.member},
+        {"host", or_null(facts.host)},
+        {"id", facts.gpu.uuid},
+        {"name", facts.gpu.name},
+        {"busy_percent", or_null(facts.load.busy_percent)},
+        {"memory_bytes", facts.gpu.memory_bytes},
+        {"memory_used_bytes", or_null(facts.load.memory_used_bytes)},
+        {"temperature_c", or_null(facts.load.temperature_c)},
+        {"power_w", or_null(facts.load.power_w)}});
 }
 
 void RunReport::from_replica(json event) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/nvml.h"
 #include "core/base/process.h"
 #include "core/launch/io/output_queue.h"
 #include "core/launch/io/protocol.h"
@@ -96,6 +97,14 @@ struct StragglerFacts {
   std::string reason;  // why it is kept
 };
 
+// What the driver says of a replica's GPU.
+struct GpuFacts {
+  MemberId member = 0;
+  std::string host;  // its name, if the run has several; else ""
+  Gpu gpu;
+  GpuLoad load;
+};
+
 // Of a command run, for its record.
 struct CommandFacts {
   int64_t generation = -1;
@@ -157,6 +166,7 @@ class RunReport {
   void hang(const HangFacts& facts);
   void mirror(const MirrorFacts& facts);
   void straggler(const StragglerFacts& facts);
+  void gpu(const GpuFacts& facts);
   void from_replica(nlohmann::json event);
   // A rescale that a replica has measured; the launcher adds why it happened.
   void rescale(nlohmann::json event, const std::string& cause, int from, size_t to);

@@ -8,7 +8,7 @@
 namespace adaptdl::launch {
 
 void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
-  auto& [view, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
+  auto& [view, replicas, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
@@ -43,6 +43,8 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     replica.saves = message.at("saving").get<bool>();
   } else if (type == "pace") {
     stragglers.pace(message);
+  } else if (type == "gpu") {
+    on_gpu(id, message);
   } else if (type == "copied") {
     on_copied(message);
   } else if (type == "hints") {
@@ -113,6 +115,25 @@ void Conversation::on_copied(const nlohmann::json& message) {
   }
 }
 
+// Of those that train: the GPU of a spare is idle.
+void Conversation::on_gpu(MemberId member, const nlohmann::json& message) {
+  const Member* known = subjects_.view.find(member);
+  if (known == nullptr || known->state != MemberState::active) return;
+  const auto text = [&](const char* key) {
+    return bounded(json_get<std::string>(message, key, "gpu"));
+  };
+  subjects_.report.gpu(
+      {.member = member,
+       .host = subjects_.replicas.host_of(member),
+       .gpu = {.name = text("name"),
+               .uuid = text("id"),
+               .memory_bytes = json_get<uint64_t>(message, "memory_bytes", "gpu")},
+       .load = {.memory_used_bytes = json_find<uint64_t>(message, "memory_used_bytes", "gpu"),
+                .busy_percent = json_find<int>(message, "busy_percent", "gpu"),
+                .temperature_c = json_find<int>(message, "temperature_c", "gpu"),
+                .power_w = json_find<double>(message, "power_w", "gpu")}});
+}
+
 void Conversation::on_hints(const nlohmann::json& message) {
   try {
     std::vector<std::string> ignored;
@@ -160,7 +181,7 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_closed(Replica& replica) {
-  auto& [view, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
+  auto& [view, replicas, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
   replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
   Member* member = view.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;

@@ -27,6 +27,7 @@ class Conversation : public ReplicaListener {
   // The objects that it changes; borrowed.
   struct Subjects {
     View& view;
+    const ReplicaSet& replicas;
     EventStream& stream;
     HungReplicas& hung;
     Stragglers& stragglers;
@@ -57,6 +58,7 @@ class Conversation : public ReplicaListener {
   void on_fatal(Replica& replica, const nlohmann::json& message);
   void on_unreachable(const nlohmann::json& message);
   void on_copied(const nlohmann::json& message);
+  void on_gpu(MemberId member, const nlohmann::json& message);
   void on_hints(const nlohmann::json& message);
 
   const RunOptions& options_;

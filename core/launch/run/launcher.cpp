@@ -60,7 +60,8 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       stragglers_(options.replace_stragglers, {view_, rendezvous_, replicas_, report}),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
-      conversation_(options, {view_, stream_, hung_, stragglers_, failures_, end_, report, mirror}),
+      conversation_(options, {view_, replicas_, stream_, hung_, stragglers_, failures_, end_,
+                              report, mirror}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   if (options.fresh) fresh_at_ = milliseconds_since_1970();

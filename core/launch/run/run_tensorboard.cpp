@@ -38,6 +38,10 @@ constexpr std::pair<const char*, const char*> kStepCharts[] = {
     {"sync_s", "time/synchronisation_s"},
 };
 
+// Fields of `gpu` events: each has a chart for each replica.
+constexpr const char* kGpuCharts[] = {"busy_percent", "memory_used_bytes", "temperature_c",
+                                      "power_w"};
+
 double number(const Json& event, const char* key) {
   const auto found = event.find(key);
   return found != event.end() && found->is_number() ? found->get<double>() : 0.0;
@@ -49,6 +53,7 @@ TensorBoard::TensorBoard(const std::string& folder, const std::string& run)
     : file_(join_path(folder, run), wall_now_s(), host_name()), start_wall_time_(wall_now_s()) {}
 
 void TensorBoard::step(const Json& event, double wall_time) {
+  newest_step_ = static_cast<int64_t>(number(event, "step"));
   if (++steps_ > kAllSteps && wall_time - last_step_time_ < kStepInterval) return;
   last_step_time_ = wall_time;
   std::vector<Scalar> scalars;
@@ -58,7 +63,19 @@ void TensorBoard::step(const Json& event, double wall_time) {
       scalars.push_back({tag, found->get<double>()});
     }
   }
-  file_.add(wall_time, static_cast<int64_t>(number(event, "step")), scalars);
+  file_.add(wall_time, *newest_step_, scalars);
+}
+
+// At the newest step, since it belongs to none; a run that goes on does not begin at 0.
+void TensorBoard::gpu(const Json& event, double wall_time) {
+  if (!newest_step_) return;
+  for (const char* field : kGpuCharts) {
+    const auto found = event.find(field);
+    if (found == event.end() || !found->is_number()) continue;
+    const std::string tag = fmt::format("gpu/{}/replica_{}", field, number(event, "member"));
+    const Scalar point{tag, found->get<double>()};
+    file_.add(wall_time, *newest_step_, {&point, 1});
+  }
 }
 
 void TensorBoard::event(const Json& event) {
@@ -68,6 +85,8 @@ void TensorBoard::event(const Json& event) {
   const auto at_step = static_cast<int64_t>(number(event, "step"));
   if (kind == "step") {
     step(event, wall_time);
+  } else if (kind == "gpu") {
+    gpu(event, wall_time);
   } else if (kind == "epoch") {
     const Scalar loss{"loss/epoch", number(event, "loss")};
     file_.add(wall_time, at_step, {&loss, 1});

@@ -2,6 +2,7 @@
 
 // TensorBoard event files from a run's events.
 
+#include <optional>
 #include <string>
 
 #include "core/formats/json.h"
@@ -21,11 +22,13 @@ class TensorBoard {
 
  private:
   void step(const Json& event, double wall_time);
+  void gpu(const Json& event, double wall_time);
 
   EventFile file_;
   double start_wall_time_;
   double last_step_time_ = 0.0, last_flush_ = 0.0;
   int64_t steps_ = 0;
+  std::optional<int64_t> newest_step_;
 };
 
 }  // namespace adaptdl::launch

@@ -11,9 +11,9 @@
 namespace adaptdl::launch {
 namespace {
 
-// How long hosts that have not come yet are waited for when there are enough, and when there are
-// not.
-constexpr std::chrono::milliseconds kGather{500};
+// How long hosts that have not come yet are waited for when there are enough: while nobody is
+// connecting, and while somebody is, on a busy machine; and when there are not enough.
+constexpr std::chrono::milliseconds kGather{500}, kGatherJoining{2000};
 constexpr std::chrono::seconds kGatherPatience{10};
 
 }  // namespace
@@ -59,7 +59,8 @@ std::optional<TimePoint> Takeover::wait_for_hosts() {
   if (here < needed) {
     give_up(fmt::format("{} of {} hosts follow, and {} are needed", here, before.size, needed));
   }
-  if (!all && waited < kGather) return *since_ + kGather;
+  const auto gather = agents.anyone_joins() ? kGatherJoining : kGather;
+  if (!all && waited < gather) return *since_ + gather;
   if (stateless && !before.shared && agents.newest_checkpoint() < 0) {
     give_up("no replica with its state is left, nor a checkpoint");
   }

@@ -61,6 +61,7 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
   int hosts() const override { return host_->hosts(); }
+  bool sends_16_bits() const override { return false; }  // NCCL would round each sum
   uint64_t generation() const override { return host_->generation(); }
   void all_reduce(void* data, size_t count, Type type, Op op, Memory memory) override;
   void broadcast(void* data, size_t bytes, int root, bool keep, Memory memory) override;

@@ -20,6 +20,11 @@ TEST_CASE("NVML: what the driver says of the GPUs") {
   CHECK(nvml.linked(0, 1));
   CHECK_FALSE(nvml.linked(0, 0));
 
+  CHECK(nvml.find("GPU-11111111-aaaa") == 0);
+  CHECK(nvml.find("MIG-2") == 1);
+  CHECK_FALSE(nvml.find("GPU-1"));
+  CHECK_FALSE(nvml.find(""));
+
   const GpuLoad load = nvml.load(0);
   CHECK(load.memory_used_bytes == 34ull << 30);
   CHECK(load.busy_percent == 87);

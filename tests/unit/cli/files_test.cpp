@@ -106,6 +106,11 @@ TEST_CASE("TensorBoard files hold the charts of steps and validations") {
                   {"replicas", 2}});
     charts.event(
         {{"event", "validation"}, {"time_s", 0.2}, {"step", 1}, {"metrics", {{"accuracy", 0.9}}}});
+    charts.event({{"event", "gpu"},
+                  {"time_s", 0.25},
+                  {"member", 3},
+                  {"busy_percent", 87},
+                  {"power_w", nullptr}});
     charts.event({{"event", "rescale"}, {"time_s", 0.3}, {"step", 1}, {"pause_s", 0.01}});
     charts.event({{"event", "end"}, {"time_s", 0.4}});
     CHECK(charts.problem().empty());
@@ -115,11 +120,12 @@ TEST_CASE("TensorBoard files hold the charts of steps and validations") {
   CHECK(names[0].starts_with("events.out.tfevents."));
   const std::string bytes = read_file(folder.file("digits/" + names[0]), 1 << 20);
   for (const char* tag : {"loss/train", "train/learning_rate", "elastic/replicas",
-                          "validation/accuracy", "elastic/pause_s"}) {
+                          "validation/accuracy", "gpu/busy_percent/replica_3", "elastic/pause_s"}) {
     INFO(tag);
     CHECK(bytes.find(tag) != bytes.npos);
   }
   CHECK(bytes.find("gradient_noise_scale") == bytes.npos);
+  CHECK(bytes.find("gpu/power_w") == bytes.npos);
 }
 
 TEST_CASE("tables and wrapped text") {

@@ -60,6 +60,8 @@ TEST_CASE("jobs of every phase") {
                         {"progress", 30.0},
                         {"progressTotal", 120.0},
                         {"secondsLeft", 61.0},
+                        {"gpuBusyPercent", 87.4},
+                        {"gpuPowerWatts", 2045.0},
                         {"goodput", 250.0}}}};
   view = kubernetes_view(sample(
       {}, {{"phase", "Running"}, {"allocation", {"n1"}}, {"readyReplicas", 1}, {"train", hints}}));
@@ -70,8 +72,10 @@ TEST_CASE("jobs of every phase") {
   CHECK(training.left == "1m01s");
   CHECK(training.goodput == "250/s");
   CHECK(training.batch == "64");
+  CHECK(training.gpus == "87 % busy, 2045 W");
   view = kubernetes_view(sample({}, {{"phase", "Pending"}, {"train", hints}}));
   CHECK(job_row(view, view.submitted_s, true).loss == "-");
+  CHECK(job_row(view, view.submitted_s, true).gpus.empty());
 
   view = kubernetes_view(
       sample({{"cancel", true}}, {{"phase", "Failed"},

@@ -135,6 +135,7 @@ TEST_CASE("a chart of what was seen, and back") {
   CHECK(view.key(kKeyEnter));
   CHECK(view.charted_job() == "a");
   CHECK(says(view, "a  job  Running"));
+  CHECK_FALSE(says(view, "GPUs"));
   CHECK(says(view, "loss: 0.2"));
   CHECK(says(view, "goodput (samples/s): 105"));
   CHECK(says(view, "steps 1 to 5 (seen since this command began)"));
@@ -147,6 +148,18 @@ TEST_CASE("a chart of what was seen, and back") {
   CHECK(says(view, "loss: no values yet"));
   CHECK(view.key(kKeyEscape));
   CHECK_FALSE(view.key('q'));
+}
+
+TEST_CASE("above a chart stands what the job's GPUs do") {
+  TopView view("submitted", false);
+  JobView job;
+  job.name = "a";
+  job.phase = "Running";
+  job.replicas = 1;
+  job.status = {{"gpu_busy_percent", 86.5}, {"gpu_temperature_c", 61}, {"gpu_power_w", nullptr}};
+  view.update("", {job_row(job, 60, false)}, 0);
+  view.key(kKeyEnter);
+  CHECK(says(view, "GPUs 86 % busy, 61 C  age"));
 }
 
 TEST_CASE("a job's own curve replaces what was seen") {

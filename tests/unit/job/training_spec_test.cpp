@@ -225,6 +225,8 @@ TEST_CASE("deterministic: what follows from the replicas or the time is refused"
   check_contains(refusal(head + "deterministic_shards: 4\n"), "only with deterministic: true");
   const std::string on = head + "deterministic: true\n";
   check_contains(refusal(on + "max_time: 1h\n"), "max_time: contradicts deterministic");
+  check_contains(refusal(on + "gradient_compression: bf16\n"),
+                 "gradient_compression: contradicts deterministic");
 }
 
 TEST_CASE("a newer format is refused before anything else") {

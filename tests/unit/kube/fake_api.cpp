@@ -17,8 +17,8 @@ constexpr size_t kEventsPerWatch = 3;
 void check_parameters(const HttpServerRequest& request) {
   static const std::map<std::string, std::set<std::string>> known_parameters{
       {"GET",
-       {"limit", "continue", "labelSelector", "watch", "allowWatchBookmarks", "resourceVersion",
-        "timeoutSeconds"}},
+       {"limit", "continue", "labelSelector", "fieldSelector", "watch", "allowWatchBookmarks",
+        "resourceVersion", "timeoutSeconds"}},
       {"POST", {"fieldManager", "dryRun"}},
       {"PUT", {"fieldManager", "dryRun"}},
       {"PATCH", {"fieldManager", "dryRun", "force"}},
@@ -50,6 +50,13 @@ bool matches(const Json& object, const std::string& labels) {
     }
   }
   return true;
+}
+
+bool is_selected(const Json& object, const std::string& field) {
+  constexpr std::string_view kName = "metadata.name=";
+  if (field.empty()) return true;
+  if (!field.starts_with(kName)) bad("only a field selector by name: " + field);
+  return object.at("metadata").at("name") == field.substr(kName.size());
 }
 
 }  // namespace
@@ -156,6 +163,7 @@ HttpResponse FakeApi::list(const HttpServerRequest& request, const Target& targe
       if (key[0] != target.kind->resource.plural) continue;
       if (!target.name_space.empty() && key[1] != target.name_space) continue;
       if (!matches(value.object, parameter(request, "labelSelector"))) continue;
+      if (!is_selected(value.object, parameter(request, "fieldSelector"))) continue;
       items.push_back(value.object);
       items.back().erase("kind");
       items.back().erase("apiVersion");
@@ -191,6 +199,7 @@ void FakeApi::watch(const HttpServerRequest& request, const Target& target,
                     const HttpReply& reply) {
   const std::string version = parameter(request, "resourceVersion");
   if (version.empty()) bad("a watch from nowhere");
+  if (!parameter(request, "fieldSelector").empty()) bad("field selectors are for lists alone");
   if (parameter(request, "allowWatchBookmarks") != "true") bad("bookmarks are for all");
   Waiting waiting{target.kind, target.name_space, parameter(request, "labelSelector"),
                   parse_int(version, "resourceVersion"), reply};

@@ -2,8 +2,8 @@
 
 // An API server for tests, stricter than the real one: what that forgives, this refuses, and it
 // breaks off watches after every few events. Objects of the kinds below, with resource versions,
-// generated names, status apart, paging, selectors by equality and existence, watches, server-side
-// apply by fields (lists whole), finalizers, dry runs.
+// generated names, status apart, paging, selectors by equality and existence, lists by name,
+// watches, server-side apply by fields (lists whole), finalizers, dry runs.
 //
 // Refused with 400: parameters and fields at the top that nobody knows, bodies of another type than
 // the request says, objects of another kind, name or namespace than its path. With 409: updates

@@ -112,6 +112,15 @@ TEST_CASE("candidacy: whose launcher has led may lead again if nobody else does"
   CHECK(host.knock());
 }
 
+TEST_CASE("candidacy: a launcher whose connections have closed may be about to end") {
+  Host host(Seconds(60));
+  CHECK(host.candidacy.lead({}));
+  host.candidacy.has_led();
+  ::kill(host.launcher, SIGKILL);  // it takes a moment
+  CHECK_FALSE(host.candidacy.lead({}));
+  CHECK_THROWS_AS(host.knock(), Error);  // others see at once that it is their turn
+}
+
 TEST_CASE("candidacy: a port that is opened late, and may be taken") {
   const auto listener = std::make_shared<Fd>();
   uint16_t port = 0;

@@ -20,6 +20,7 @@
 //   newer=1          speaks a newer protocol
 //   old=1            bye says nothing of a checkpoint, as in older programs
 //   full=1           bye says that the checkpoint of the end could not be written
+//   gpu=MEMBER       has a GPU, of which it tells after each step; the others tell nonsense
 //   hints=1          rank 0 sends hints after each step; wrong ones after every second
 //   frail=N          members that join others die N steps later
 //   atomic=N         computes N samples at once, or as few as it is told; never less than least=N
@@ -257,6 +258,16 @@ class Worker {
     channel_.send(
         {{"type", type}, {"generation", generation}, {"step", std::max<int64_t>(step_, 0)}});
   }
+  void tell_gpu() {
+    channel_.send({{"type", "gpu"},
+                   {"id", fmt::format("GPU-{}", member_)},
+                   {"name", "Fake"},
+                   {"busy_percent", settings["gpu"] == std::to_string(member_) ? json(87) : "much"},
+                   {"memory_bytes", 1000},
+                   {"memory_used_bytes", 500},
+                   {"temperature_c", 61},
+                   {"power_w", nullptr}});
+  }
   void emit(const json& event) { channel_.send({{"type", "event"}, {"event", event}}); }
 
   int bye(const char* result, int code) {
@@ -364,6 +375,7 @@ class Worker {
       }
       step_ = mark.step;
       if (!current_) break;
+      if (settings.count("gpu")) tell_gpu();
       if (current_->rank == 0) {
         emit_step();
         if (settings.count("hints")) {

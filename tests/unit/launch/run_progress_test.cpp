@@ -89,6 +89,7 @@ TEST_CASE("facts of a run, as they become known") {
        {"progress", "progress_total", "seconds_left", "batch", "samples_per_s", "goodput"}) {
     CHECK(progress.facts().at(key).is_null());
   }
+  CHECK(progress.facts().at("gpu_busy_percent").is_null());
   CHECK(progress.metrics() == json::object());
   progress.event({{"event", "batch"}, {"batch", 256}});
   for (int i = 1; i <= 100; ++i) progress.event(step(i, i * 0.5, i * 2));
@@ -118,11 +119,44 @@ TEST_CASE("a training without a known end has no time left") {
   CHECK(progress.facts()["seconds_left"].is_null());
 }
 
+TEST_CASE("what is known of GPUs is their newest, each once, and not for long") {
+  const auto gpu = [](double time_s, int member, const char* id, json busy, json celsius,
+                      json watts) {
+    return json{{"event", "gpu"},
+                {"time_s", time_s},
+                {"member", member},
+                {"id", id},
+                {"name", "N"},
+                {"busy_percent", std::move(busy)},
+                {"temperature_c", std::move(celsius)},
+                {"power_w", std::move(watts)},
+                {"memory_used_bytes", 1000 + member}};
+  };
+  RunProgress progress;
+  progress.event(gpu(1, 0, "A", 10, 40, 100));
+  progress.event(gpu(2, 1, "B", 50, 60, nullptr));
+  progress.event(gpu(3, 2, "B", 50, 61, nullptr));  // shares it
+  progress.event(gpu(4, 0, "A", 90, 45, 300.5));
+  CHECK(progress.metrics() == json{{"gpuBusyPercent", 70},
+                                   {"gpuTemperatureCelsius", 61},
+                                   {"gpuPowerWatts", 300.5},
+                                   {"gpuMemoryUsedBytes", 1002}});
+  CHECK(progress.facts()["gpu_busy_percent"] == 70);
+  progress.event({{"event", "generation"}, {"time_s", 5}, {"members", {0, 7}}});
+  CHECK(progress.metrics()["gpuBusyPercent"] == 90);  // the others train no more
+  progress.event({{"event", "other"}, {"time_s", 33.5}});
+  CHECK(progress.metrics()["gpuBusyPercent"] == 90);
+  progress.event({{"event", "other"}, {"time_s", 40}});
+  CHECK(progress.metrics() == json::object());
+}
+
 TEST_CASE("events of other shapes are ignored") {
   RunProgress progress;
   for (const char* text :
        {"[]", "7", "{}", R"({"event":7})", R"({"event":"step","progress":"x","batch":1.5})",
-        R"({"event":"batch","batch":null})", R"({"event":"step","loss":null,"time_s":{}})"}) {
+        R"({"event":"batch","batch":null})", R"({"event":"step","loss":null,"time_s":{}})",
+        R"({"event":"gpu"})", R"({"event":"gpu","member":"x","time_s":0})",
+        R"({"event":"gpu","member":1,"id":7,"busy_percent":"x","time_s":0})"}) {
     progress.event(json::parse(text));
   }
   CHECK(progress.metrics() == json::object());

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -75,8 +76,14 @@ Fields fields_set(const std::string& text, size_t begin) {
 // What replicas say, by kind of event, as their sources show it; a function makes one event.
 std::map<std::string, Fields> fields_from_replicas() {
   std::map<std::string, Fields> events;
-  for (const std::string& name : list_directory(ADAPTDL_SOURCE_ROOT "/runtime/session")) {
-    const std::string text = source("runtime/session/" + name);
+  std::vector<std::string> names;
+  for (const std::string folder : {"runtime/session/", "runtime/session/report/"}) {
+    for (const std::string& name : list_directory(ADAPTDL_SOURCE_ROOT "/" + folder)) {
+      if (name != "report") names.push_back(folder + name);
+    }
+  }
+  for (const std::string& name : names) {
+    const std::string text = source(name);
     const std::string opening = "{\"event\", \"";
     for (size_t at = text.find(opening); at != text.npos; at = text.find(opening, at + 1)) {
       const size_t kind = at + opening.size();
@@ -100,6 +107,7 @@ std::map<std::string, json> all_events() {
     report.hang({.members = {0, 1}, .seconds = 300, .step = 4, .file = "hang-0.txt"});
     report.mirror({.step = 4, .place = "s3://training/digits", .bytes = 9, .seconds = 1});
     report.straggler({.state = "slow", .member = 1});
+    report.gpu({.member = 1, .gpu = {.name = "NVIDIA H200"}});
     report.end({.result = "finished"});
   }
   return events;

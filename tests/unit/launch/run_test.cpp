@@ -840,6 +840,30 @@ TEST_CASE("run: the status has the job's hints, and what rescales cost") {
   CHECK(run.wait() == 143);
 }
 
+TEST_CASE("run: what a replica says of its GPU is in the events and the status") {
+  TestRun run;
+  worker(run, {"steps=100000", "gpu=0"});
+  run.options.replicas = {1, 1, 2};
+  run.start();
+  const json event = run.wait_for([](const json& e) { return e["event"] == "gpu"; });
+  CHECK(event["member"] == 0);
+  CHECK(event["host"].is_null());
+  CHECK(event["id"] == "GPU-0");
+  CHECK(event["busy_percent"] == 87);
+  CHECK(event["memory_used_bytes"] == 500);
+  CHECK(event["power_w"].is_null());
+  const json status = run.request({{"request", "status"}});
+  CHECK(status["gpu_temperature_c"] == 61);
+  CHECK(status["gpu_power_w"].is_null());
+  // A replica that tells nonsense is killed, like any with an invalid message; the other goes on.
+  run.request({{"request", "scale"}, {"replicas", 2}});
+  run.wait_for([](const json& e) { return e["event"] == "failure" && e["member"] == 1; });
+  const int64_t step = run.request({{"request", "status"}})["step"];
+  run.wait_for_step(step + 3);
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+}
+
 TEST_CASE("run: replicas run on slots of their own, and leave those that are taken away") {
   TestRun run;
   run.options.replicas = {1, 1, 2};

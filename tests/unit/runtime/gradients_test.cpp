@@ -136,7 +136,8 @@ void check_step(comm::Communicator* communicator, Model& model, Gradients& gradi
 void check_steps(comm::Communicator* communicator, size_t bucket_bytes) {
   Model model;
   const Optimizer optimizer(plain_sgd(), model.parameters);
-  Gradients gradients(model.parameters, optimizer, bucket_bytes, bucket_bytes);
+  Gradients gradients(model.parameters, optimizer,
+                      {.bucket_bytes = bucket_bytes, .first_bucket_bytes = bucket_bytes});
   const int rounds[] = {1, 1, 3, 1, 2};
   for (const int passes : rounds) {
     check_step(communicator, model, gradients, passes, [](int) { return true; });
@@ -151,7 +152,66 @@ void in_group(int size, const std::function<void(comm::Communicator&)>& body) {
   comm::testing::with_group(comm::testing::one_host(size), body);
 }
 
+// A group of one that notes how many elements are reduced at once.
+class Noting : public comm::Communicator {
+ public:
+  std::vector<size_t> take() { return std::exchange(counts_, {}); }
+
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  int hosts() const override { return 1; }
+  uint64_t generation() const override { return alone_->generation(); }
+  void all_reduce(void*, size_t count, comm::Type, comm::Op, comm::Memory) override {
+    counts_.push_back(count);
+  }
+  void broadcast(void*, size_t, int, bool, comm::Memory) override {}
+  void all_gather(const void* mine, size_t bytes, void* all) override {
+    alone_->all_gather(mine, bytes, all);
+  }
+  void barrier() override {}
+  void abort(const std::string&) noexcept override {}
+  bool aborted() const override { return false; }
+  std::optional<TimePoint> waiting_since() const override { return std::nullopt; }
+  std::string describe_links() const override { return ""; }
+
+ private:
+  const std::unique_ptr<comm::Communicator> alone_ = comm::alone(1);
+  std::vector<size_t> counts_;
+};
+
 }  // namespace
+
+TEST_CASE("buckets go in the order in which gradients come, once that is known") {
+  for (const bool tried : {false, true}) {
+    std::vector<NamedTensor> parameters;
+    for (const int64_t count : {1, 2, 3, 4}) {
+      parameters.push_back({"p", at::ones({count}).set_requires_grad(true)});
+    }
+    const at::Tensor &a = parameters[0].tensor, &b = parameters[1].tensor,
+                     &c = parameters[2].tensor;  // the fourth is not used
+    const Optimizer optimizer(plain_sgd(), parameters);
+    Gradients gradients(parameters, optimizer, {.bucket_bytes = 1, .first_bucket_bytes = 1});
+    Noting group;
+    const auto backward = [&] { ((b.sum() * c).sum() * a).sum().backward(); };
+    if (tried) {
+      backward();
+      gradients.clear();
+    }
+    for (int step = 0; step < 3; ++step) {
+      gradients.begin(&group, 1, false);
+      gradients.begin_micro_step(0, 1);
+      backward();
+      gradients.end_micro_step();
+      gradients.finish();
+      CHECK(at::equal(a.grad(), at::full({1}, 6.0F)));
+      CHECK(at::equal(b.grad(), at::full({2}, 3.0F)));
+      CHECK(at::equal(c.grad(), at::full({3}, 2.0F)));
+      const bool known = tried || step > 0;
+      CHECK(group.take() ==
+            (known ? std::vector<size_t>{1, 3, 2, 4} : std::vector<size_t>{4, 3, 2, 1}));
+    }
+  }
+}
 
 TEST_CASE("a lone replica: unused parameters, a parameter used three times, accumulation") {
   for (const size_t bucket_bytes : {size_t{1}, size_t{100}, size_t{25} << 20}) {
@@ -170,7 +230,8 @@ TEST_CASE("shares that differ: the mean over samples, also beside a replica that
   const auto check = [](comm::Communicator* communicator, const std::vector<Shares>& steps) {
     Model model;
     const Optimizer optimizer(plain_sgd(), model.parameters);
-    Gradients gradients(model.parameters, optimizer, 100, 100);
+    Gradients gradients(model.parameters, optimizer,
+                        {.bucket_bytes = 100, .first_bucket_bytes = 100});
     for (const Shares& shares : steps) {
       check_shares(communicator, model, gradients, shares, [](int) { return true; });
       check_shares(communicator, model, gradients, shares, [](int) { return false; });
@@ -258,8 +319,7 @@ TEST_CASE("models with gradients of their own: norms count for the optimizer's g
   OptimizerSpec spec = plain_sgd();
   spec.groups.push_back({.match = "second", .settings = spec.defaults});
   const Optimizer optimizer(spec, all);
-  Gradients first({all[0]}, optimizer),
-      second({all[1]}, optimizer, Gradients::kBucketBytes, Gradients::kFirstBucketBytes, 1);
+  Gradients first({all[0]}, optimizer), second({all[1]}, optimizer, {.first = 1});
   const auto step = [&](Gradients& gradients, const at::Tensor& loss, const at::Tensor& input) {
     gradients.begin(nullptr, 1, true);
     gradients.begin_micro_step(0, 1.0);
@@ -312,10 +372,12 @@ TEST_CASE("a broken generation comes out of finish(), and the next step is whole
   comm::testing::in_threads(2, [&](int rank) {
     Model model;
     const Optimizer optimizer(plain_sgd(), model.parameters);
-    Gradients gradients(model.parameters, optimizer, 100, 100);
+    Gradients gradients(model.parameters, optimizer,
+                        {.bucket_bytes = 100, .first_bucket_bytes = 100});
     const auto always = [](int) { return true; };
     auto first = listeners.connect(rank, 1);
     check_step(first.get(), model, gradients, 1, always);
+    check_step(first.get(), model, gradients, 1, always);  // begin() agrees on buckets until here
     if (rank == 1) {
       first.reset();  // gone before the step
     } else {

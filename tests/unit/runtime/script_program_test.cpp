@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -182,6 +183,37 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
   CHECK(program.parameters()[0].name == "encoder.weight");
   CHECK(program.buffers().size() == 1);
   check_tensors(program);
+}
+
+TEST_CASE("on a CPU each layer's gradients come by themselves, to be averaged early") {
+  const Folder folder;
+  torch::jit::Module module("Program");
+  for (const char* layer : {"a", "b", "c"})
+    module.register_parameter(layer, at::ones({3, 3}).set_requires_grad(true), false);
+  module.define(R"(
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    x = torch.relu(torch.mm(batch[0], self.a))
+    x = torch.relu(torch.mm(x, self.b))
+    return torch.mm(x, self.c).mean()
+)");
+  module.save(folder.file("train.pt"));
+  ScriptProgram program(folder.file("train.pt"), at::kCPU);
+  at::Tensor loss;
+  // TorchScript's executor would optimize after a step or two.
+  for (int i = 0; i < 4; ++i) loss = program.training_step({at::ones({2, 3})});
+
+  std::set<torch::autograd::Node*> seen{loss.grad_fn().get()}, before_parameters;
+  std::vector<torch::autograd::Node*> next(seen.begin(), seen.end());
+  while (!next.empty()) {
+    torch::autograd::Node* node = next.back();
+    next.pop_back();
+    for (const auto& edge : node->next_edges()) {
+      if (!edge.is_valid()) continue;
+      if (edge.function->num_outputs() == 0) before_parameters.insert(node);
+      if (seen.insert(edge.function.get()).second) next.push_back(edge.function.get());
+    }
+  }
+  CHECK(before_parameters.size() == 3);
 }
 
 TEST_CASE("a program's tensors are checked") {

@@ -146,7 +146,7 @@ TEST_CASE("gradients of shards have the same bits on any number of replicas") {
       parameters.push_back({name, noise(1, 35).view({7, 5}).set_requires_grad(true)});
     }
     const Optimizer optimizer(spec, parameters);
-    Gradients gradients(parameters, optimizer, 150, 150);
+    Gradients gradients(parameters, optimizer, {.bucket_bytes = 150, .first_bucket_bytes = 150});
     const int replicas = communicator ? communicator->size() : 1;
     const int rank = communicator ? communicator->rank() : 0;
     const auto range = data::shards_of(kShards, replicas, rank);

@@ -70,7 +70,7 @@ Trained train(const Case& one, comm::Communicator* communicator, int passes, boo
   const int rank = communicator ? communicator->rank() : 0;
   Model model(sparse);
   Optimizer optimizer(spec_of(one), model.parameters);
-  Gradients gradients(model.parameters, optimizer, 1, 1);
+  Gradients gradients(model.parameters, optimizer, {.bucket_bytes = 1, .first_bucket_bytes = 1});
   model.loss({0}).backward();  // the trial
   gradients.clear();
   Trained result;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/base/log.h"
+#include "core/formats/json_fields.h"
 
 namespace adaptdl::kubernetes {
 
@@ -143,8 +144,13 @@ void Controller::write_noted() {
 void Controller::write_hints(const std::string& id, const Json& train) {
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended() || known->job.status.train == train) return;
+  Json changes = train;
+  for (const auto& [name, value] : object_at(known->job.status.train, "trainMetrics").items()) {
+    // A merge patch keeps what it does not name: a value that is not told any more.
+    if (!object_at(train, "trainMetrics").contains(name)) changes["trainMetrics"][name] = nullptr;
+  }
   client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
-                kube::PatchKind::merge, {{"status", {{"train", train}}}});
+                kube::PatchKind::merge, {{"status", {{"train", changes}}}});
 }
 
 void Controller::write_leader(const std::string& id, const GroupLeader& leader) {

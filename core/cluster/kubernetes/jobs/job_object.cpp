@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/clock.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/formats/json_fields.h"
 #include "core/job/replica_range.h"
 #include "core/kube/answer.h"
@@ -12,28 +13,9 @@ namespace adaptdl::kubernetes {
 
 namespace {
 
-constexpr const char* kTooLarge = "adaptdl/tooLarge";  // set by trim_job()
-constexpr size_t kMostLikeness = 16u << 10;            // bytes of memory
-
 // Of the numbers in a status, far beyond what we write: one can still be added.
 constexpr int kMostCounted = 1'000'000'000;
 constexpr int64_t kMostGroups = int64_t{1} << 53;
-
-// Approximately the memory that the value takes: many times its text where that is "[],[],...".
-size_t memory_of(const Json& value) {
-  constexpr size_t kOwn = 16, kText = 32, kStructure = 64, kMember = 80;
-  if (value.is_string()) return kOwn + kText + value.get_ref<const std::string&>().size();
-  if (!value.is_structured()) return kOwn;
-  size_t sum = kOwn + kStructure;
-  if (value.is_array()) {
-    for (const Json& element : value) sum += memory_of(element);
-  } else {
-    for (const auto& [key, member] : value.items()) {
-      sum += kMember + key.size() + memory_of(member);
-    }
-  }
-  return sum;
-}
 
 // Nothing if the value has another type.
 template <typename T>
@@ -174,39 +156,7 @@ void read_spec(const Json& spec, JobObject& job) {
   job.max_replicas = max;
 }
 
-// What the lengths of later jobs are estimated by; no pod is made of it any more.
-Json likeness_only(const Json& pod_template) {
-  const Json& containers = list_at(object_at(pod_template, "spec"), "containers");
-  Json kept = Json::object();
-  for (const char* key : {"image", "command", "args"}) {
-    if (containers.empty()) break;
-    if (const Json& value = member(containers.front(), key); !value.is_null()) kept[key] = value;
-  }
-  if (memory_of(kept) > kMostLikeness) return Json::object();
-  return {{"spec", {{"containers", Json::array({std::move(kept)})}}}};
-}
-
 }  // namespace
-
-bool is_large_template(const Json& pod_template) {
-  return memory_of(pod_template) > kMostTemplate;
-}
-
-void trim_job(Json& object) {
-  if (!object.is_object()) return;
-  const auto spec = object.find("spec");
-  if (spec == object.end() || !spec->is_object()) return;
-  const auto found = spec->find("template");
-  if (found == spec->end()) return;
-  if (kube::too_deep(object)) {
-    *found = Json::object();
-  } else if (is_large_template(*found)) {
-    *found = Json::object();
-    object[kTooLarge] = true;
-  } else if (has_ended(text_at(object_at(object, "status"), "phase"))) {
-    *found = likeness_only(*found);
-  }
-}
 
 JobObject read_job(const Json& object, std::string& problem) {
   const Json& metadata = object_at(object, "metadata");
@@ -220,14 +170,15 @@ JobObject read_job(const Json& object, std::string& problem) {
   job.deleting = !text_at(metadata, "deletionTimestamp").empty();
   const Json& spec = object_at(object, "spec");
   job.pod_template = std::make_shared<const Json>(object_at(spec, "template"));
+  job.abridged = is_abridged(object);
   problem.clear();
   try {
     if (kube::too_deep(object)) {
       fail("spec: nested too deeply; a job has at most {} levels", kube::kMostDepth);
     }
-    if (object.contains(kTooLarge) || is_large_template(*job.pod_template)) {
-      fail(kLargeTemplate);
-    }
+    std::string size = noted_size_problem(object);
+    if (size.empty() && !job.abridged) size = size_problem(*job.pod_template);
+    if (!size.empty()) throw Error(size);
     read_spec(spec, job);
   } catch (const Error& error) {
     problem = error.what();

@@ -93,6 +93,7 @@ struct JobObject {
   bool deleting = false;
 
   std::shared_ptr<const Json> pod_template;  // never null; may be any JSON
+  bool abridged = false;  // the template is, by trim_job(): no pod can be made of it
   int min_replicas = 0;
   std::optional<int> max_replicas;
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
@@ -113,17 +114,6 @@ struct JobObject {
 
   std::string id() const { return job_namespace + "/" + name; }
 };
-
-// The most memory (bytes) of a job's template once it is parsed: an informer keeps those of all
-// jobs. That is a text of this length, or some ten thousand short values.
-inline constexpr size_t kMostTemplate = 1u << 20;
-bool is_large_template(const Json& pod_template);
-inline constexpr const char* kLargeTemplate =
-    "spec.template: takes more than 1 MiB of memory; give large data as a ConfigMap or a volume";
-
-// Replaces the template of a job that is too deep or too large, for which read_job() then tells. Of
-// one that has ended it keeps image, command and arguments of the first container.
-void trim_job(Json& object);
 
 // Reads what the API server sent. Ignores unknown fields. A wrong type in the status, or a number
 // that no operator writes, counts as absent, since other programs may write there. An error in the

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/cluster/kubernetes/jobs/pod_trouble.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/job/phase.h"
 #include "core/kube/retry.h"
 
@@ -224,9 +225,33 @@ void JobReconciler::create_if_missing(const kube::Resource& kind, const Json& ob
   }
 }
 
+// With the template that the API server has, if the cache has abridged it. Throws Error if it
+// cannot be read, whatever the API server says, since the job is not to blame. A list, since the
+// operator's role has no other right to read jobs.
+JobObject JobReconciler::with_whole_template(JobObject job) {
+  if (!job.abridged) return job;
+  kube::ObjectList found;
+  try {
+    found = client_.list(kJobs.in(job.job_namespace),
+                         {.fields = "metadata.name=" + job.name, .trim = trim_if_too_large});
+  } catch (const kube::ApiError& error) {
+    throw Error(error.what());
+  }
+  std::string problem;
+  for (const Json& object : found.items) {
+    JobObject whole = read_job(object, problem);
+    if (whole.uid != job.uid) continue;
+    if (!problem.empty()) throw Error(problem);  // it was changed, as the watch will tell
+    job.pod_template = std::move(whole.pod_template);
+    job.abridged = false;
+    return job;
+  }
+  fail("{}: the job is gone", job.id());
+}
+
 void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
                               const std::vector<PodPlace>& places) {
-  const JobObject& job = known.job;
+  JobObject job = known.job;
   const std::string id = job.id();
   std::set<std::string> names;
   for (const PodPlace& place : places) names.insert(pod_name(job, *status.group, place.rank));
@@ -244,6 +269,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
       create_if_allowed(kube::kServices.in(job.job_namespace), service_of(job),
                         id + ": its pods cannot resolve MASTER_ADDR");
     }
+    job = with_whole_template(std::move(job));
     for (const PodPlace& place : places) {
       const auto node = cache_.node(place.node);
       why = Refusal::invalid;  // if it cannot be made

@@ -58,6 +58,7 @@ class JobReconciler {
   void try_again(const std::string& id, double first_s);
   ClusterFacts facts_of(const JobObject& job, const std::vector<std::string>& nodes,
                         bool expects_pods = false);
+  JobObject with_whole_template(JobObject job);
   void make_pods(const KnownJob& known, const JobStatus& status,
                  const std::vector<PodPlace>& places);
   void create_if_missing(const kube::Resource& kind, const Json& object);

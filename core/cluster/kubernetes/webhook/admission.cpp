@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/cluster/kubernetes/jobs/job_object.h"
+#include "core/cluster/kubernetes/trim.h"
 #include "core/formats/json_fields.h"
 
 namespace adaptdl::kubernetes {
@@ -83,7 +84,9 @@ Verdict judge(const Json& request, const TryTemplate& try_template) {
     }
   }
   // Before anything copies it.
-  if (is_large_template(member(spec, "template"))) return refuse("Invalid", kLargeTemplate);
+  if (const std::string problem = size_problem(member(spec, "template")); !problem.empty()) {
+    return refuse("Invalid", problem);
+  }
   if (const std::string problem = problem_of(job, job_namespace); !problem.empty()) {
     return refuse("Invalid", problem);
   }

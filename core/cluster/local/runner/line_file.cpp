@@ -39,6 +39,7 @@ void LineFile::add(std::string line) noexcept {
 
 void EventFileSink::event(const Json& event) noexcept {
   const auto kind = event.find("event");
+  if (kind != event.end() && *kind == "gpu") return;  // charts have them
   if (kind != event.end() && *kind == "step") {
     const TimePoint now = Monotonic::now();
     if (last_step_ && now - *last_step_ < std::chrono::seconds(1)) return;

@@ -28,7 +28,7 @@ class LineFile {
   int64_t size_ = 0;
 };
 
-// Writes events to a file, one per line; at most one step event a second.
+// Writes events to a file, one per line: of steps at most one a second, of GPUs none.
 class EventFileSink {
  public:
   explicit EventFileSink(const std::string& path) : file_(path, 8 << 20) {}

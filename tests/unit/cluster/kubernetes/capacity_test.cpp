@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 #include <limits>
 
-#include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/cluster/kubernetes/trim.h"
 
 using namespace adaptdl;
 using namespace adaptdl::kubernetes;

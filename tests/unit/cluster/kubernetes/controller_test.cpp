@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/cluster/kubernetes/jobs/supervisor_backend.h"
+#include "core/formats/json_fields.h"
 #include "core/policy/policy.h"
 #include "tests/support/soon.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
@@ -66,6 +67,7 @@ class Leader {
   }
 
   void depose() { leads_ = false; }
+  void hints(const Json& train) { controller_->hints(kSpace + std::string("/digits"), train); }
   bool ended() const { return ended_; }
   bool has_pods(const JobObject& job) const { return !cache_.pods(job).empty(); }
   uint64_t reconciled() const { return controller_->figures().reconciled; }
@@ -167,6 +169,36 @@ TEST_CASE("controller: several replicas have a Service by which they find the on
   REQUIRE(services.size() == 1);
   CHECK(services[0]["metadata"]["name"] == lab.all(kube::kPods)[1]["spec"]["subdomain"]);
   CHECK(services[0]["metadata"]["ownerReferences"][0]["uid"] == job.uid);
+}
+
+TEST_CASE("controller: pods are made of the whole of a template that is too large to be kept") {
+  Lab lab;
+  Json job = sample_job(Json::object(), kStarting);
+  job["metadata"].erase("resourceVersion");
+  const Json script = {{"name", "SCRIPT"}, {"value", std::string(200'000, 'x')}};
+  job["spec"]["template"]["spec"]["containers"][0]["env"] = Json::array({script});
+  lab.api.put(kTestJobs.in(kSpace), job);
+  Leader leader(lab.api, "key");
+  leader.start();
+  REQUIRE(soon([&] { return lab.all(kube::kPods).size() == 1; }));
+  const Json pod = lab.all(kube::kPods)[0];
+  CHECK(pod["spec"]["containers"][0]["env"][0] == script);
+  CHECK(lab.secret_of(pod));
+}
+
+TEST_CASE("controller: a metric that a job does not tell any more is not kept") {
+  Lab lab;
+  lab.put_job(kStarting);
+  Leader leader(lab.api, "key");
+  leader.start();
+  const auto metrics = [&] { return object_at(object_at(lab.status(), "train"), "trainMetrics"); };
+  const Json both = {{"loss", 1.0}, {"gpuBusyPercent", 87.0}}, one = {{"loss", 2.0}};
+  leader.hints({{"initBatchSize", 32}, {"trainMetrics", both}});
+  REQUIRE(soon([&] { return metrics() == both; }));
+  leader.hints({{"initBatchSize", 32}, {"trainMetrics", one}});
+  CHECK(soon([&] { return metrics() == one; }));
+  leader.hints({{"initBatchSize", 32}});
+  CHECK(soon([&] { return metrics() == Json::object(); }));
 }
 
 TEST_CASE("controller: pods start also where no Service and no NetworkPolicy may be created") {

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "core/kube/answer.h"
 #include "tests/unit/cluster/kubernetes/sample_objects.h"
 
 using namespace adaptdl;
@@ -77,48 +76,6 @@ TEST_CASE("a job is restartable if its spec says so, or else if it has shown it"
   CHECK(read_sample(Json::object(), shown).can_restart());
   CHECK_FALSE(read_sample(spec(false), shown).can_restart());
   CHECK(status_patch(JobStatus(), read_sample(Json::object(), shown).status) == shown);
-}
-
-TEST_CASE("a job that is nested too deeply, or too large, is invalid, and small once trimmed") {
-  std::string problem;
-  Json deep = sample_job();
-  deep[kube::kTooDeep] = true;
-  read_job(deep, problem);
-  CHECK(problem.starts_with("spec: nested too deeply"));
-  trim_job(deep);
-  CHECK(deep["spec"]["template"] == Json::object());
-  read_job(deep, problem);
-  CHECK(problem.starts_with("spec: nested too deeply"));
-
-  for (const Json& args : {Json(std::string(kMostTemplate, 'x')),
-                           Json(std::vector<Json>(kMostTemplate / 80, Json::array()))}) {
-    Json large = sample_job();
-    large["spec"]["template"]["spec"]["containers"][0]["args"] = args;
-    read_job(large, problem);
-    CHECK(problem.starts_with("spec.template: takes more than 1 MiB"));
-    trim_job(large);
-    CHECK(dump_json(large).size() < 1000);
-    CHECK(read_job(large, problem).job_namespace == "team-a");
-    CHECK(problem.starts_with("spec.template: takes more than 1 MiB"));
-  }
-
-  Json good = sample_job();
-  trim_job(good);
-  CHECK(good == sample_job());
-
-  good["status"]["phase"] = "Succeeded";
-  Json& container = good["spec"]["template"]["spec"]["containers"][0];
-  container["command"] = {"python", "train.py"};
-  const Json kept = {{"image", container["image"]}, {"command", container["command"]}};
-  container["args"] = std::string(20'000, 'x');
-  Json long_one = good;
-  container.erase("args");
-  trim_job(good);
-  CHECK(good["spec"]["template"] == Json{{"spec", {{"containers", Json::array({kept})}}}});
-  trim_job(long_one);
-  CHECK(long_one["spec"]["template"] == Json::object());
-  read_job(long_one, problem);
-  CHECK(problem.empty());
 }
 
 TEST_CASE("what the allocator is told of") {

@@ -40,6 +40,79 @@ TEST_CASE("what others take is not ours to give") {
   CHECK(view.nodes[1].free_for_jobs.at("cpu") == 0);
 }
 
+TEST_CASE("while a node has lost its devices, its running jobs keep them and stay as they are") {
+  constexpr const char* kGpu = "nvidia.com/gpu";
+  NodeFacts lost = node("n1"), whole = node("n2");
+  lost.allocatable[kGpu] = 0;
+  whole.allocatable[kGpu] = 4;
+  std::vector<JobObject> jobs;
+  const auto add = [&](const char* name, const char* phase, std::vector<std::string> nodes,
+                       const Json& gpus) {
+    JobObject job = read_sample();
+    job.name = name;
+    job.status.phase = phase;
+    job.status.allocation = std::move(nodes);
+    Json changed = *job.pod_template;
+    changed["spec"]["containers"][0]["resources"] = {{"limits", {{kGpu, gpus}}}};
+    job.pod_template = std::make_shared<const Json>(changed);
+    jobs.push_back(std::move(job));
+  };
+  add("here", "Running", {"n1", "n1", "n2"}, 1);
+  add("large", "Running", {"n1"}, 3);
+  add("without", "Running", {"n1"}, 0);
+  add("there", "Running", {"n2"}, 1);
+  add("starts", "Starting", {"n1"}, 1);
+  add("waits", "Pending", {}, 1);
+  const auto view =
+      scheduler_view({lost, whole}, {{"n2", false, {{kGpu, 1}}}}, jobs, PodSettings{}, kWall, 0);
+  CHECK(view.nodes[0].free_for_jobs.at(kGpu) == 5);
+  CHECK(view.nodes[1].free_for_jobs.at(kGpu) == 3);
+  for (const ClusterJob& job : view.jobs) {
+    CAPTURE(job.name);
+    CHECK(job.preemptible == (job.name != "team-a/here" && job.name != "team-a/large"));
+  }
+
+  // Absurd amounts overflow nothing, and a node that others have filled has lost nothing.
+  jobs.clear();
+  for (const char* name : {"a", "b"}) add(name, "Running", {"n1", "n1"}, INT64_MAX);
+  add("c", "Running", {"n2"}, 1);
+  const auto odd =
+      scheduler_view({lost, whole}, {{"n2", false, {{kGpu, 4}}}}, jobs, PodSettings{}, kWall, 0);
+  CHECK(odd.nodes[0].free_for_jobs.at(kGpu) > 0);
+  CHECK(odd.nodes[1].free_for_jobs.at(kGpu) == 0);
+  CHECK(odd.jobs.back().preemptible);
+}
+
+TEST_CASE("every policy leaves such a job alone, and gives its devices to nobody else") {
+  constexpr const char* kGpu = "nvidia.com/gpu";
+  NodeFacts lost = node("n1");
+  lost.allocatable[kGpu] = 0;
+  std::vector<JobObject> jobs;
+  for (const char* name : {"a", "b"}) {
+    JobObject job = read_sample({{"maxReplicas", 4}});
+    job.name = name;
+    Json changed = *job.pod_template;
+    changed["spec"]["containers"][0]["resources"] = {{"limits", {{kGpu, 1}}}};
+    job.pod_template = std::make_shared<const Json>(changed);
+    jobs.push_back(std::move(job));
+  }
+  jobs[0].status.phase = "Running";
+  jobs[0].status.allocation = {"n1"};
+  const auto view = scheduler_view({lost}, {}, jobs, PodSettings{}, kWall, 0);
+  std::vector<std::string> problems;
+  const Snapshot snapshot = policy_input(view.nodes, view.jobs, 0, problems);
+  CHECK(problems.empty());
+  for (const PolicyInfo& info : policies()) {
+    CAPTURE(std::string(info.name));
+    const Decision decision = make_policy(info.name)->decide(snapshot, 1, SearchBudget{});
+    REQUIRE(decision.jobs.size() == 2);
+    for (size_t j = 0; j < 2; ++j) {
+      const bool holds = snapshot.jobs[j].name == "team-a/a";
+      CHECK(decision.jobs[j].nodes == (holds ? NodeList{0} : NodeList{}));
+    }
+  }
+}
+
 TEST_CASE("jobs that have ended tell how long others like them take") {
   JobObject ended = read_sample(Json::object()), other = read_sample(Json::object());
   ended.name = "digits-aaaaa";

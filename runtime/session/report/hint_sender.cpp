@@ -1,4 +1,4 @@
-#include "runtime/session/hint_sender.h"
+#include "runtime/session/report/hint_sender.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "runtime/session/reporter.h"
+#include "runtime/session/report/reporter.h"
 
 #include <algorithm>
 #include <cmath>

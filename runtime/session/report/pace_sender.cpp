@@ -1,4 +1,4 @@
-#include "runtime/session/pace_sender.h"
+#include "runtime/session/report/pace_sender.h"
 
 #include <algorithm>
 #include <cstddef>
