@@ -69,7 +69,7 @@ std::vector<std::string> slow_replicas(const JobView& job) {
   return lines;
 }
 
-std::string describe(const JobView& job, const JobDetails& details) {
+std::string describe_job(const JobView& job, const JobDetails& details) {
   std::string text;
   line(text, "Name", job.name);
   line(text, "Namespace", job.name_space);
@@ -120,7 +120,7 @@ int run_describe(const Arguments& arguments) {
     for (const JobEvent& event : details.events) record["events"].push_back(event_json(event));
     print_record(record, format);
   } else {
-    print(describe(job, details));
+    print(describe_job(job, details));
   }
   return 0;
 }

@@ -31,7 +31,7 @@ const char* kind_name(Kind kind) {
   return "";
 }
 
-Json describe(const Option& option, std::string_view command) {
+Json json_of(const Option& option, std::string_view command) {
   const auto text_or_null = [](std::string_view text) {
     return text.empty() ? Json(nullptr) : Json(text);
   };
@@ -48,13 +48,13 @@ Json describe(const Option& option, std::string_view command) {
   };
 }
 
-Json describe(const Command& command) {
+Json json_of(const Command& command) {
   Json result = {{"name", command.name},         {"summary", command.summary},
                  {"text", command.text},         {"usage", usage_line(command)},
                  {"hidden", command.hidden},     {"options", Json::array()},
                  {"positionals", Json::array()}, {"examples", Json::array()}};
   for (const Option& option : command.options) {
-    result["options"].push_back(describe(option, command.name));
+    result["options"].push_back(json_of(option, command.name));
   }
   for (const Positional& positional : command.positionals) {
     result["positionals"].push_back({{"name", positional.name},
@@ -75,12 +75,12 @@ int run_dump_cli(const Arguments&) {
                {"global", Json::array()},
                {"groups", Json::array()},
                {"commands", Json::array()}};
-  for (const Option& option : global_options()) dump["global"].push_back(describe(option, ""));
+  for (const Option& option : global_options()) dump["global"].push_back(json_of(option, ""));
   for (const CommandGroup& group : command_groups()) {
     dump["groups"].push_back(
         {{"name", group.name}, {"summary", group.summary}, {"text", group.text}});
   }
-  for (const Command& command : commands()) dump["commands"].push_back(describe(command));
+  for (const Command& command : commands()) dump["commands"].push_back(json_of(command));
   print_line(dump.dump(1));
   return 0;
 }

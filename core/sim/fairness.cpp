@@ -10,17 +10,17 @@ namespace adaptdl {
 
 namespace {
 
-struct Kind {
+struct KindOfGpus {
   int gpus = 0, per_node = 1;  // of all nodes, of the largest one
 };
 
-std::map<std::string, Kind> kinds_of(const std::vector<ClusterNode>& nodes) {
-  std::map<std::string, Kind> kinds;
+std::map<std::string, KindOfGpus> kinds_of(const std::vector<ClusterNode>& nodes) {
+  std::map<std::string, KindOfGpus> kinds;
   for (const ClusterNode& node : nodes) {
     const auto found = node.free_for_jobs.find("gpu");
     const int gpus = found == node.free_for_jobs.end() ? 0 : static_cast<int>(found->second);
     if (gpus == 0) continue;
-    Kind& kind = kinds[node.accelerator];
+    KindOfGpus& kind = kinds[node.accelerator];
     kind.gpus += gpus;
     kind.per_node = std::max(kind.per_node, gpus);
   }

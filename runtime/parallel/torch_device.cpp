@@ -11,7 +11,7 @@
 namespace adaptdl {
 namespace {
 
-at::ScalarType scalar_type(comm::Type type) {
+at::ScalarType torch_type(comm::Type type) {
   switch (type) {
     case comm::Type::f32:
       return at::kFloat;
@@ -77,7 +77,7 @@ class TorchDevice final : public comm::Device {
   }
   at::Tensor elements(void* data, size_t count, comm::Type type) const {
     return at::from_blob(data, {static_cast<int64_t>(count)},
-                         at::TensorOptions().dtype(scalar_type(type)).device(device_));
+                         at::TensorOptions().dtype(torch_type(type)).device(device_));
   }
   static at::Tensor view(void* data, size_t bytes, at::Device device) {
     return at::from_blob(data, {static_cast<int64_t>(bytes)},

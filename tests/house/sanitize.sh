@@ -13,7 +13,7 @@ optimization=0
 [ "$sanitizers" != thread ] || optimization=1
 if [ ! -f "$build/build.ninja" ]; then
   meson setup "$build" "$source" -Dtorch="${SANITIZE_TORCH:-disabled}" \
-    -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=$optimization -Ddebug=false \
+    -Db_sanitize="$sanitizers" -Db_lundef=false -Dunity_size=41 -Doptimization=$optimization -Ddebug=false \
     -Dc_args=-g1 -Dcpp_args=-g1
 fi
 # It compiles for minutes, beside tests that mostly wait and are not to be held up.

@@ -65,6 +65,7 @@ class Builder:
         done = subprocess.run(["go", *arguments], cwd=module, stdin=subprocess.DEVNULL, text=True,
                               capture_output=True, check=False, env=os.environ | {
                                   "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off",
+                                  "GOGC": "400",  # memory for a sixth of the time
                                   "GOFLAGS": "-mod=mod -trimpath"})
         if done.returncode != 0:
             raise Cannot(f"go {' '.join(arguments)[:200]}: {done.stderr.strip()[-2000:]}")

@@ -45,21 +45,32 @@ class Installed:
         must_run(*os.environ["CXX"].split(), "-std=c++20", "-Wall", "-Wextra", "-Werror",
                  *self.flags("--cflags"), *words)
 
-    def build(self, source, program):
-        """Compiles a program, by nothing of the folder that the library comes from."""
-        listed, object_file = program + ".d", program + ".o"
+    def precompile(self, header):
+        """Beside the header, for build()."""
+        self._compile_alone(header, header + ".gch", "-x", "c++-header")
+
+    def build(self, source, program, precompiled=None):
+        """`precompiled`: a header to include first."""
+        object_file = program + ".o"
         # In two steps: ccache keeps what only compiles.
-        self.compile("-MD", "-MF", listed, "-c", "-o", object_file, source)
+        self._compile_alone(source, object_file, "-c", precompiled=precompiled)
         self.compile("-o", program, object_file, *self.flags("--libs"))
         os.remove(object_file)
+
+    def _compile_alone(self, source, output, *words, precompiled=None):
+        """By nothing of the folder that the library comes from."""
+        listed = output + ".d"
+        first = ["-include", precompiled] if precompiled else []
+        self.compile("-MD", "-MF", listed, *first, *words, "-o", output, source)
         with open(listed, encoding="utf-8") as file:
             read = file.read().replace("\\\n", " ").split()[1:]
-        check(any(name.endswith("adaptdl/adaptdl.h") for name in read), "which library?", read)
+        os.remove(listed)
+        check(precompiled or any(name.endswith("adaptdl/adaptdl.h") for name in read),
+              "which library?", read)
         foreign = [name for name in map(os.path.realpath, read)
                    if name.startswith(SOURCES + "/") and name != source
                    and not name.startswith((DEPENDENCIES + "/", self.root + "/"))]
         check(not foreign, "headers that are not installed", foreign)
-        os.remove(listed)
 
     def examples(self):
         """The sources of the installed examples, by their names."""

@@ -9,7 +9,7 @@
 namespace adaptdl::client {
 namespace {
 
-constexpr int kNames = 2000;  // searched for a suggestion
+constexpr int kNamesSearched = 2000;  // for a suggestion
 
 }  // namespace
 
@@ -28,7 +28,7 @@ local::JobRecord find_job(local::JobStore* store, const std::string& name) {
     if (auto job = store->find(name)) return std::move(*job);
   }
   std::vector<std::string> names;
-  if (store != nullptr) names = store->names("", kNames);
+  if (store != nullptr) names = store->names("", kNamesSearched);
   throw Error(fmt::format("job {} not found.{}", name,
                           names.empty() ? " Submit one with `adaptdl submit`."
                                         : did_you_mean(name, std::vector<std::string_view>(
@@ -42,7 +42,7 @@ JobOrRun find_job_or_run(local::JobStore* store, const std::string& name) {
   if (launch::is_live(name)) return {};
   if (job) return {std::move(job)};
   if (launch::read_record(name).is_object()) return {};
-  const std::vector<std::string> names = job_and_run_names(store, "", kNames);
+  const std::vector<std::string> names = job_and_run_names(store, "", kNamesSearched);
   fail("job or run {} not found.{}", name,
        did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end())));
 }

@@ -22,7 +22,7 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr int kFirstPort = 20000, kLastPort = 32000;
-constexpr std::chrono::seconds kProbePatience{1};
+constexpr std::chrono::seconds kRendezvousPatience{1};
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -155,7 +155,7 @@ bool answers(const std::string& url) {
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, FreeAddresses> list(found);
-  const TimePoint deadline = Monotonic::now() + kProbePatience;
+  const TimePoint deadline = Monotonic::now() + kRendezvousPatience;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     const Fd socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) continue;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostFile = 1u << 20;
 constexpr size_t kMostMessage = 500;
-constexpr size_t kMostLine = 300;
+constexpr size_t kMostErrorLine = 300;
 constexpr size_t kMostLines = 20;
 
 // At most `most` bytes, on one line.
@@ -29,7 +29,7 @@ std::vector<std::string> last_part(const std::string& text) {
   std::vector<std::string> lines;
   for (std::string& line : split(text, '\n')) {
     if (line.find_first_not_of(" \r\t") == std::string::npos) continue;
-    lines.push_back(one_line(std::move(line), kMostLine));
+    lines.push_back(one_line(std::move(line), kMostErrorLine));
   }
   if (lines.size() > kMostLines) lines.erase(lines.begin(), lines.end() - kMostLines);
   return lines;

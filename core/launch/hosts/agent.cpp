@@ -31,8 +31,8 @@ constexpr std::chrono::seconds kTalkPause{30};
 // Without a launcher, whose replicas wait: for a connection to a host that may be gone, and for the
 // answer of one that may be starting a launcher.
 constexpr std::chrono::milliseconds kShortPause{200}, kShortConnect{300};
-constexpr std::chrono::milliseconds kAnswerPatience{2000}, kShortAnswer{500};
-constexpr std::chrono::seconds kEndPatience{10};
+constexpr std::chrono::milliseconds kLongAnswer{2000}, kShortAnswer{500};
+constexpr std::chrono::seconds kLauncherEndPatience{10};
 constexpr Seconds kToNotice{3};  // a launcher that has been silent for too long
 // Of a host that ends where it cannot go on: with replicas that wait; without, while the others may
 // be about to agree on a launcher; and where nobody can lead.
@@ -83,7 +83,7 @@ class Agent {
       beat();
       if (replicas_->empty() && exit_) {
         // It tells how the run ended.
-        candidacy_.wait_for_launcher(Monotonic::now() + kEndPatience);
+        candidacy_.wait_for_launcher(Monotonic::now() + kLauncherEndPatience);
         return *exit_;
       }
       if (replicas_->empty() && leaving_ != 0 && !still_leads()) return 128 + leaving_;
@@ -159,7 +159,7 @@ class Agent {
         if (answers) break;
         continue;
       }
-      const auto patience = answers ? kShortAnswer : kAnswerPatience;
+      const auto patience = answers ? kShortAnswer : kLongAnswer;
       answers =
           (host.port != 0 && asked(address) && follow(address, kShortConnect, patience)) || answers;
     }
@@ -212,7 +212,7 @@ class Agent {
 
   // Returns whether a launcher is there, or may be soon. One that ends closes the connection.
   bool follow(const LauncherAddress& address, Monotonic::duration patience,
-              Monotonic::duration answer_patience = kAnswerPatience) {
+              Monotonic::duration answer_patience = kLongAnswer) {
     Fd socket;
     try {
       socket = connect_tcp(address.host, address.port, Monotonic::now() + patience);

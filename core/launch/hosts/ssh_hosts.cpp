@@ -23,7 +23,7 @@
 namespace adaptdl::launch {
 namespace {
 
-constexpr auto kEndPatience = std::chrono::seconds(15);
+constexpr auto kRunEndPatience = std::chrono::seconds(15);
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};
 // Agents learn of the end of their run sooner than we do.
 constexpr std::chrono::seconds kEndOfRun{3};
@@ -143,7 +143,7 @@ struct SshHosts::Impl {
     for (bool open = true; open;) {
       if (!end_by && stops_within({})) {
         leash.writer.reset();  // an agent whose run has ended is gone already
-        end_by = Monotonic::now() + kEndPatience;
+        end_by = Monotonic::now() + kRunEndPatience;
       }
       if (end_by && Monotonic::now() >= *end_by) {
         child.send_signal(SIGKILL);

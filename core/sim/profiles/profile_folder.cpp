@@ -23,7 +23,8 @@ StepTime step_time(const CsvTable& table, size_t row) {
 }
 
 // What stands between the prefix and the suffix; empty for other names.
-std::string_view between(std::string_view name, std::string_view prefix, std::string_view suffix) {
+std::string_view middle_of(std::string_view name, std::string_view prefix,
+                           std::string_view suffix) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return {};
   return name.size() <= prefix.size() + suffix.size()
              ? std::string_view()
@@ -35,7 +36,7 @@ std::vector<std::string> kinds_in(const std::string& folder) {
   std::vector<std::string> kinds;
   for (const std::string& name : list_directory(folder)) {
     if (name == "placements.csv") kinds.emplace_back();
-    const std::string_view kind = between(name, "placements-", ".csv");
+    const std::string_view kind = middle_of(name, "placements-", ".csv");
     if (!kind.empty()) kinds.emplace_back(kind);
   }
   return kinds;
@@ -182,7 +183,7 @@ Profile read_profile_folder(const std::string& folder) {
     }
   }
   for (const auto& name : list_directory(folder)) {
-    if (const auto batch = try_parse<int64_t>(between(name, "validation-", ".csv"))) {
+    if (const auto batch = try_parse<int64_t>(middle_of(name, "validation-", ".csv"))) {
       const std::string path = join_path(folder, name);
       parse_validation_csv(read_file(path, kMaxFile), path, *batch, data);
     }

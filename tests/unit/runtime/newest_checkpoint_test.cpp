@@ -17,7 +17,7 @@ using namespace adaptdl;
 
 namespace {
 
-HeldCheckpoint with(int64_t fresh_at, int64_t step) {
+HeldCheckpoint held(int64_t fresh_at, int64_t step) {
   return {.fresh_at = fresh_at, .step = step};
 }
 
@@ -91,21 +91,21 @@ TEST_CASE("one member of each folder tells what is in it") {
 }
 
 TEST_CASE("a checkpoint is newer with more steps, or after a later --fresh") {
-  CHECK(with(0, 3).newer_than(with(0, 2)));
-  CHECK_FALSE(with(0, 3).newer_than(with(0, 3)));
-  CHECK(with(9, 1).newer_than(with(0, 1000)));
-  CHECK_FALSE(with(0, 1000).newer_than(with(9, 1)));
-  CHECK(with(0, 0).newer_than({}));
-  CHECK_FALSE(HeldCheckpoint{.fresh_at = 9}.newer_than(with(0, 0)));
+  CHECK(held(0, 3).newer_than(held(0, 2)));
+  CHECK_FALSE(held(0, 3).newer_than(held(0, 3)));
+  CHECK(held(9, 1).newer_than(held(0, 1000)));
+  CHECK_FALSE(held(0, 1000).newer_than(held(9, 1)));
+  CHECK(held(0, 0).newer_than({}));
+  CHECK_FALSE(HeldCheckpoint{.fresh_at = 9}.newer_than(held(0, 0)));
   CHECK_FALSE(HeldCheckpoint{}.newer_than({}));
 }
 
 TEST_CASE("the lowest rank with the newest checkpoint has it") {
-  CHECK(newest_holder({{}, with(0, 5), with(0, 7), with(0, 7)}) == 2);
+  CHECK(newest_holder({{}, held(0, 5), held(0, 7), held(0, 7)}) == 2);
   CHECK(newest_holder({{}, {}}) == -1);
   const HeldCheckpoint damaged{.damaged = true};
   CHECK(newest_holder({{}, damaged}) == 1);
-  CHECK(newest_holder({damaged, with(0, 1)}) == 1);
+  CHECK(newest_holder({damaged, held(0, 1)}) == 1);
 }
 
 TEST_CASE("checkpoints of other runs, and from before --fresh, count for none") {

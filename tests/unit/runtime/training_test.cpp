@@ -25,7 +25,7 @@ batch: {initial: 8}
 optimizer: {kind: sgd, lr: 0.1}
 )";
 
-struct Model {
+struct LinearModel {
   at::Tensor weight = at::ones({4}).set_requires_grad(true);
   at::Tensor loss(const adaptdl::Batch& batch) const {
     return (batch.data[0].matmul(weight)).square().mean();
@@ -49,7 +49,7 @@ bool says(const std::string& error, const std::string& words) {
 
 TEST_CASE("an open loop gives each epoch's batches, and updates after each step") {
   Training training(kSettings);
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   std::vector<int64_t> epochs, sizes;
   for (const int64_t epoch : training.epochs()) {
@@ -71,7 +71,7 @@ TEST_CASE("an open loop gives each epoch's batches, and updates after each step"
 
 TEST_CASE("each sample of a validation counts once") {
   Training training(kSettings);
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   int64_t validations = 0;
   for ([[maybe_unused]] const int64_t epoch : training.remaining_epochs_until(3)) {
@@ -94,7 +94,7 @@ TEST_CASE("each sample of a validation counts once") {
 
 TEST_CASE("an epoch that is left early comes again where it was left") {
   Training training(kSettings);
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   std::vector<int64_t> epochs, sizes;
   for (const int64_t epoch : training.epochs()) {
@@ -112,7 +112,7 @@ TEST_CASE("an epoch that is left early comes again where it was left") {
 TEST_CASE("a step of several passes updates after the last one") {
   Training training(
       std::regex_replace(kSettings, std::regex("initial: 8"), "initial: 8, atomic_max: 4"));
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   std::vector<int64_t> sizes;
   std::vector<bool> updated;
@@ -181,7 +181,7 @@ class Ragged : public Counting {
 
 TEST_CASE("a program's own data come in the sampler's order, collated by it") {
   Training training(kNoData);
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   training.use_data(std::make_shared<Counting>(), std::make_shared<Counting>());
   std::vector<double> first, sums;
@@ -214,7 +214,7 @@ TEST_CASE("a data set of torch::data is used as it is") {
 }
 
 TEST_CASE("data that cannot be used are refused") {
-  Model model;
+  LinearModel model;
   {
     Training training(kNoData);
     training.add_parameters({{"weight", model.weight}});
@@ -237,7 +237,7 @@ TEST_CASE("data that cannot be used are refused") {
 
 TEST_CASE("wrong orders are errors that say what to do") {
   Training training(kSettings);
-  Model model;
+  LinearModel model;
   const at::Tensor loss = model.weight.sum();
   CHECK(says(error_of([&] { training.step(loss); }), "loop over epochs()"));
   CHECK(says(error_of([&] { training.validation_batches(); }), "loop over epochs()"));
@@ -271,7 +271,7 @@ TEST_CASE("a module's parameters are added, frozen ones left out") {
 
 TEST_CASE("a loop knows its newest step") {
   Training training(kSettings);
-  Model model;
+  LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   CHECK(says(error_of([&] { training.last_step(); }), "loop over epochs()"));
   for ([[maybe_unused]] const int64_t epoch : training.remaining_epochs_until(1)) {
