@@ -145,12 +145,23 @@ void Controller::write_hints(const std::string& id, const Json& train) {
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended() || known->job.status.train == train) return;
   Json changes = train;
-  for (const auto& [name, value] : object_at(known->job.status.train, "trainMetrics").items()) {
-    // A merge patch keeps what it does not name: a value that is not told any more.
-    if (!object_at(train, "trainMetrics").contains(name)) changes["trainMetrics"][name] = nullptr;
-  }
-  client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
-                kube::PatchKind::merge, {{"status", {{"train", changes}}}});
+  // A merge patch keeps what it does not name: values that are not told any more.
+  const auto drops = [&](const Json& written) {
+    bool any = false;
+    for (const auto& [name, value] : object_at(written, "trainMetrics").items()) {
+      if (object_at(train, "trainMetrics").contains(name)) continue;
+      changes["trainMetrics"][name] = nullptr;
+      any = true;
+    }
+    return any;
+  };
+  const auto patched = [&] {
+    return client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
+                         kube::PatchKind::merge, {{"status", {{"train", changes}}}});
+  };
+  drops(known->job.status.train);
+  // The watch may not have delivered what was written last.
+  if (drops(object_at(object_at(patched(), "status"), "train"))) patched();
 }
 
 void Controller::write_leader(const std::string& id, const GroupLeader& leader) {

@@ -201,6 +201,26 @@ TEST_CASE("controller: a metric that a job does not tell any more is not kept") 
   CHECK(soon([&] { return metrics() == Json::object(); }));
 }
 
+TEST_CASE("controller: a metric is dropped also before the watch has delivered it") {
+  Lab lab;
+  lab.put_job(kStarting);
+  std::atomic<int> looks = 0;
+  // The list is answered once, and then it is old.
+  lab.api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (request.method != "GET" || !request.path.ends_with("/" + kTestJobs.plural) || looks++ == 0)
+      return std::nullopt;
+    return kube::status_response(503, "ServiceUnavailable", "later");
+  });
+  Leader leader(lab.api, "key");
+  leader.start();
+  const auto metrics = [&] { return object_at(object_at(lab.status(), "train"), "trainMetrics"); };
+  const Json both = {{"loss", 1.0}, {"gpuBusyPercent", 87.0}}, one = {{"loss", 2.0}};
+  leader.hints({{"initBatchSize", 32}, {"trainMetrics", both}});
+  REQUIRE(soon([&] { return metrics() == both; }));
+  leader.hints({{"initBatchSize", 32}, {"trainMetrics", one}});
+  CHECK(soon([&] { return metrics() == one; }));
+}
+
 TEST_CASE("controller: pods start also where no Service and no NetworkPolicy may be created") {
   Lab lab;
   lab.put_node("n2");
