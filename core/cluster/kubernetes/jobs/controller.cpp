@@ -144,24 +144,19 @@ void Controller::write_noted() {
 void Controller::write_hints(const std::string& id, const Json& train) {
   const auto known = cache_.job(id);
   if (!known || known->job.status.ended() || known->job.status.train == train) return;
-  Json changes = train;
-  // A merge patch keeps what it does not name: values that are not told any more.
-  const auto drops = [&](const Json& written) {
-    bool any = false;
-    for (const auto& [name, value] : object_at(written, "trainMetrics").items()) {
-      if (object_at(train, "trainMetrics").contains(name)) continue;
-      changes["trainMetrics"][name] = nullptr;
-      any = true;
-    }
-    return any;
-  };
-  const auto patched = [&] {
+  const auto patch = [&](const Json& changes) {
     return client_.patch(kJobs.in(known->job.job_namespace, known->job.name, "status"),
                          kube::PatchKind::merge, {{"status", {{"train", changes}}}});
   };
-  drops(known->job.status.train);
-  // The watch may not have delivered what was written last.
-  if (drops(object_at(object_at(patched(), "status"), "train"))) patched();
+  // A merge patch keeps what it does not name: values that are not told any more. The cache may not
+  // know yet what was written last, but the answer does.
+  const Json answer = patch(train);
+  Json gone = Json::object();
+  for (const auto& [name, value] :
+       object_at(object_at(object_at(answer, "status"), "train"), "trainMetrics").items()) {
+    if (!object_at(train, "trainMetrics").contains(name)) gone[name] = nullptr;
+  }
+  if (!gone.empty()) patch({{"trainMetrics", gone}});
 }
 
 void Controller::write_leader(const std::string& id, const GroupLeader& leader) {
