@@ -42,6 +42,7 @@ _adaptdl() {
       run--interface) COMPREPLY=() ;;
       run--advertise) COMPREPLY=() ;;
       run--ports) COMPREPLY=() ;;
+      run--links) COMPREPLY=() ;;
       run--grace) COMPREPLY=() ;;
       run-r|run--redirects) COMPREPLY=() ;;
       run-t|run--tee) COMPREPLY=() ;;
@@ -308,6 +309,7 @@ _adaptdl() {
       doctor--hosts) COMPREPLY=() ;;
       doctor--interface) COMPREPLY=() ;;
       doctor--ports) COMPREPLY=() ;;
+      doctor--links) COMPREPLY=() ;;
       doctor-o|doctor--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
     esac
     return
@@ -315,7 +317,7 @@ _adaptdl() {
   if [[ $current == -* ]]; then
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
-      run) flags="$flags --replicas --replicas-at --spares --replace-stragglers --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --witness --rdzv-key --host-timeout --interface --advertise --ports --plain-links --no-nccl --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
+      run) flags="$flags --replicas --replicas-at --spares --replace-stragglers --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --witness --rdzv-key --host-timeout --interface --advertise --ports --plain-links --links --no-nccl --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
       torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --rdzv-endpoint --master-addr --node-rank --rdzv-key --host-timeout --master-port --rdzv-id --standalone --rdzv-backend --rdzv-conf --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
@@ -353,7 +355,7 @@ _adaptdl() {
       image-push) flags="$flags --context --kubeconfig --base --with-torch --archive --plain-http -o --format" ;;
       simulate) flags="$flags --profiles --workload --nodes --gpus-per-node --cluster --policy --policy-option --interval --event-gap --rescale-cost --lengths --rules --interference --seed --timeline --plot -o --format" ;;
       profile) flags="$flags --application -o --to" ;;
-      doctor) flags="$flags --hosts --interface --ports -o --format" ;;
+      doctor) flags="$flags --hosts --interface --ports --links -o --format" ;;
       licenses) flags="$flags --sbom" ;;
     esac
     COMPREPLY=($(compgen -W "$flags" -- "$current"))
@@ -403,7 +405,7 @@ _adaptdl() {
 # Whether flag $2 of command $1 is followed by a value.
 _adaptdl_takes_value() {
   case $1$2 in
-    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--checkpoint-mirror|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--interface|run--advertise|run--ports|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
+    run--replicas|run--replicas-at|run--spares|run--name|run--set|run--from|run--checkpoint-dir|run--checkpoint-mirror|run--output|run--log-dir|run--tensorboard|run--max-restarts|run--hang-timeout|run--device|run--threads|run--hosts|run--nnodes|run--rdzv-endpoint|run--node-rank|run--rdzv-key|run--host-timeout|run--interface|run--advertise|run--ports|run--links|run--grace|run-r|run--redirects|run-t|run--tee|run--local-ranks-filter|run--role|run-o|run--format|run--step-events) return 0 ;;
     torchrun--nproc-per-node|torchrun--max-restarts|torchrun-r|torchrun--redirects|torchrun-t|torchrun--tee|torchrun--local-ranks-filter|torchrun--log-dir|torchrun--role|torchrun--nnodes|torchrun--rdzv-endpoint|torchrun--master-addr|torchrun--node-rank|torchrun--rdzv-key|torchrun--host-timeout|torchrun--master-port|torchrun--rdzv-id|torchrun--rdzv-backend|torchrun--rdzv-conf|torchrun--local-addr|torchrun--monitor-interval|torchrun--start-method|torchrun--event-log-handler|torchrun--logs-specs|torchrun--signals-to-handle|torchrun--numa-binding|torchrun--duplicate-stdout-filters|torchrun--duplicate-stderr-filters|torchrun-o|torchrun--format) return 0 ;;
     init--text|init--build|init-o|init--format) return 0 ;;
     inspect--set|inspect-o|inspect--format) return 0 ;;
@@ -441,7 +443,7 @@ _adaptdl_takes_value() {
     image-push--context|image-push--kubeconfig|image-push--base|image-push--archive|image-push-o|image-push--format) return 0 ;;
     simulate--profiles|simulate--workload|simulate--nodes|simulate--gpus-per-node|simulate--cluster|simulate--policy|simulate--policy-option|simulate--interval|simulate--event-gap|simulate--rescale-cost|simulate--lengths|simulate--rules|simulate--interference|simulate--seed|simulate--timeline|simulate--plot|simulate-o|simulate--format) return 0 ;;
     profile--application|profile-o|profile--to) return 0 ;;
-    doctor--hosts|doctor--interface|doctor--ports|doctor-o|doctor--format) return 0 ;;
+    doctor--hosts|doctor--interface|doctor--ports|doctor--links|doctor-o|doctor--format) return 0 ;;
   esac
   return 1
 }

@@ -424,6 +424,7 @@ _adaptdl() {
     '--advertise[With several hosts\: the address to which others connect to reach this one (NAT). Default\: those of its interfaces.]:ADDRESS: ' \
     '--ports[With several hosts\: the TCP ports at which this host'\''s replicas listen, one each. Default\: any that are free.]:FIRST-LAST: ' \
     '--plain-links[Replicas on different hosts exchange parameters and gradients unencrypted, for a network that you trust.]' \
+    '--links[With several hosts\: TCP connections between each two of them for parameters and gradients, by as many of their interfaces as answer. More than 1 where the network limits each connection.]:N: ' \
     '--no-nccl[Replicas exchange what is on their GPUs through host memory, not by NCCL.]' \
     '--grace[Commands\: time from SIGTERM to SIGKILL, in which a checkpoint can be written.]:TIME: ' \
     '-r[Commands\: write these only to the logs\: 1 standard output, 2 standard error, 3 both; RANK\:STREAMS,... for single replicas. Default\: 0.]:STREAMS: ' \
@@ -1046,6 +1047,7 @@ _adaptdl() {
     '--hosts[Check the network between these hosts instead, which are reached over ssh as by `adaptdl run --hosts`; this machine may be one.]:HOST,...: ' \
     '--interface[With --hosts\: the network interface of each host. Default\: any that answers, first that of the default route.]:NAME: ' \
     '--ports[With --hosts\: each host listens at one of these TCP ports. Default\: any that is free.]:FIRST-LAST: ' \
+    '--links[With --hosts\: measure the bandwidth with so many connections between two hosts, as with --links of `adaptdl run`.]:N: ' \
     '-o[Output format.]:text|json:(text json)' \
     '--format[Output format.]:text|json:(text json)'
     ;;

@@ -32,11 +32,11 @@ constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as mu
 
 // Of training archives only, and of commands only.
 constexpr const char* kArchiveFlags[] = {
-    "replicas-at",       "set",       "from",   "evaluate",
-    "hang-timeout",      "fresh",     "output", "step-events",
-    "plain-links",       "no-nccl",   "spares", "deterministic",
-    "interface",         "advertise", "ports",  "checkpoint-mirror",
-    "replace-stragglers"};
+    "replicas-at",        "set",       "from",   "evaluate",
+    "hang-timeout",       "fresh",     "output", "step-events",
+    "plain-links",        "no-nccl",   "spares", "deterministic",
+    "interface",          "advertise", "ports",  "checkpoint-mirror",
+    "replace-stragglers", "links"};
 constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
 
 // Variables that we set only if the user has not.

@@ -23,6 +23,7 @@ int check_network(const Arguments& arguments) {
   if (options.hosts.size() < 2) throw UsageError("--hosts: name two hosts at least.");
   options.ssh = launch::ssh_words();
   options.reach = {.interface = arguments.text("interface"), .ports = given_ports(arguments)};
+  options.links = static_cast<int>(arguments.integer("links"));
   const bool quiet = arguments.quiet();
   const launch::HostCheck check = launch::check_hosts(options, [quiet](const std::string& line) {
     if (!quiet) talk("adaptdl: " + printable(line));
@@ -37,7 +38,7 @@ int check_network(const Arguments& arguments) {
 
 int run_doctor(const Arguments& arguments) {
   if (arguments.given("hosts")) return check_network(arguments);
-  for (const char* flag : {"interface", "ports"}) {
+  for (const char* flag : {"interface", "ports", "links"}) {
     if (arguments.given(flag)) throw UsageError(fmt::format("--{}: only with --hosts.", flag));
   }
   const std::vector<Finding> findings = examine_machine();
@@ -72,6 +73,14 @@ Command doctor_command() {
                    .value = "FIRST-LAST",
                    .doc = "With --hosts: each host listens at one of these TCP ports. Default: any "
                           "that is free."},
+                  {.name = "links",
+                   .kind = Kind::integer,
+                   .value = "N",
+                   .fallback = "1",
+                   .doc = "With --hosts: measure the bandwidth with so many connections between "
+                          "two hosts, as with --links of `adaptdl run`.",
+                   .min = 1,
+                   .max = 16},
                   format_option()},
       .examples = {{"adaptdl doctor", "Check this machine."},
                    {"adaptdl doctor --hosts localhost,node2,node3",

@@ -64,10 +64,12 @@ std::string describe(const launch::HostCheck& check, const std::vector<std::stri
   if (const auto* link = launch::slowest(check)) {
     text += fmt::format(
         "\nAn all-reduce of 100 MB of gradients, those of 25 million parameters, takes these {} "
-        "hosts at least\n{}: the slowest link, from {} to {}, carries {} over one connection.\n"
+        "hosts at least\n{}: the slowest link, from {} to {}, carries {} over {}.\n"
         "(Half of it with gradient_compression=bf16.)\n",
         taking_part(check), time_text(all_reduce_s(check, *link)), hosts[link->from],
-        hosts[link->to], rate_text(*link->bytes_per_s));
+        hosts[link->to], rate_text(*link->bytes_per_s),
+        check.connections == 1 ? "one connection"
+                               : fmt::format("{} connections", check.connections));
     if (stands_out(check, *link)) {
       text += fmt::format(
           "That link is the bottleneck: most others are more than {:g} times as fast.\n", kSlow);
@@ -85,6 +87,7 @@ Json to_json(const launch::HostCheck& check, const std::vector<std::string>& hos
   };
   Json result = {{"ok", launch::all_reach(check)},
                  {"hosts", Json::array()},
+                 {"connections", check.connections},
                  {"links", Json::array()},
                  {"all_reduce", nullptr}};
   for (size_t i = 0; i < hosts.size(); ++i) {

@@ -13,8 +13,8 @@ namespace adaptdl::cli {
 // `hosts`: their names, in the order of the check.
 std::string describe(const launch::HostCheck& check, const std::vector<std::string>& hosts);
 
-// {"ok", "hosts": [{host, problem}], "links": [{from, to, address, interface, latency_s,
-// bytes_per_s, problem}], "all_reduce": {bytes, seconds, from, to} or null}
+// {"ok", "hosts": [{host, problem}], "connections": of each link, "links": [{from, to, address,
+// interface, latency_s, bytes_per_s, problem}], "all_reduce": {bytes, seconds, from, to} or null}
 Json to_json(const launch::HostCheck& check, const std::vector<std::string>& hosts);
 
 }  // namespace adaptdl::cli

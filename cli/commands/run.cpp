@@ -318,6 +318,15 @@ Command run_command() {
               {.name = "plain-links",
                .doc = "Replicas on different hosts exchange parameters and gradients unencrypted, "
                       "for a network that you trust."},
+              {.name = "links",
+               .kind = Kind::integer,
+               .value = "N",
+               .fallback = "1",
+               .doc = "With several hosts: TCP connections between each two of them for "
+                      "parameters and gradients, by as many of their interfaces as answer. More "
+                      "than 1 where the network limits each connection.",
+               .min = 1,
+               .max = 16},
               {.name = "no-nccl",
                .doc = "Replicas exchange what is on their GPUs through host memory, not by NCCL."},
               {.name = "grace",

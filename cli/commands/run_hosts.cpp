@@ -62,6 +62,7 @@ std::map<std::string, std::string> terms_of(const launch::RunOptions& options) {
           {"list of --set", listed(options.settings)},
           {"list of arguments", listed(options.arguments)},
           {"device", options.gpus > 0 ? "gpu" : "cpu"},
+          {"--links", std::to_string(options.links)},
           {"--plain-links", options.plain_links ? "given" : "absent"}};
 }
 
@@ -438,6 +439,7 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
   if (options.threads > 0) {
     ssh.arguments.insert(ssh.arguments.end(), {"--threads", std::to_string(options.threads)});
   }
+  ssh.arguments.insert(ssh.arguments.end(), {"--links", std::to_string(options.links)});
   if (options.plain_links) ssh.arguments.push_back("--plain-links");
   if (!options.nccl) ssh.arguments.push_back("--no-nccl");
   // An address is this host's alone.

@@ -109,6 +109,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   options.fresh = arguments.flag("fresh");
   options.replace_stragglers = arguments.flag("replace-stragglers");
   options.plain_links = arguments.flag("plain-links");
+  options.links = static_cast<int>(arguments.integer("links"));
   options.nccl = !arguments.flag("no-nccl");
   options.reach = parse_reach(arguments);
   options.hang_timeout_s = parse_hang_timeout(arguments.text("hang-timeout"));

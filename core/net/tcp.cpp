@@ -16,6 +16,7 @@ namespace adaptdl {
 namespace {
 
 constexpr std::chrono::milliseconds kHeadStart{250};  // RFC 8305 section 5
+constexpr int kUnanswered = 1 << 20;                  // more connections than any address has
 
 struct InternetAddress {
   sockaddr_storage storage{};
@@ -150,6 +151,21 @@ TcpAddress tcp_address(const sockaddr_storage& address) {
     inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof text);
   }
   return {text, ntohs(v6.sin6_port), ""};
+}
+
+std::vector<TcpAddress> Spread::order(std::vector<TcpAddress> addresses) const {
+  std::ranges::stable_sort(addresses, {}, [this](const TcpAddress& each) {
+    const auto found = connections_.find(each.host);
+    return found == connections_.end() ? 0 : found->second;
+  });
+  return addresses;
+}
+
+bool Spread::used(const std::vector<TcpAddress>& tried, size_t which) {
+  for (size_t i = 0; i < which; ++i) connections_[tried[i].host] = kUnanswered;
+  int& here = connections_[tried[which].host];
+  if (here >= kUnanswered) here = 0;
+  return here++ == 0;
 }
 
 std::string connect_problem(int error) {

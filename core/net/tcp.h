@@ -4,6 +4,7 @@
 // that has several addresses.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,6 +75,19 @@ class Dialling {
   std::vector<Attempt> attempts_;
   size_t begun_ = 0;   // of the attempts
   TimePoint next_at_;  // when the next one begins at the latest
+};
+
+// Spreads several connections to one host over its addresses.
+class Spread {
+ public:
+  // As the next connection should try them: first those by which the fewest go.
+  std::vector<TcpAddress> order(std::vector<TcpAddress> addresses) const;
+  // The next connection goes by `tried[which]`. Those before it have not answered, and would delay
+  // others: they come last from now on. Returns whether it is the first one by that address.
+  bool used(const std::vector<TcpAddress>& tried, size_t which);
+
+ private:
+  std::map<std::string, int> connections_;  // by address
 };
 
 // Why connecting failed, in the words of people who look after networks.

@@ -70,6 +70,9 @@ class Connecting {
     if (options.rank < 0 || options.rank >= size || size > static_cast<int>(kMaxRanks)) {
       fail("connect: rank {} in a group of {}", options.rank, size);
     }
+    if (options.links < 1 || options.links > kMaxLinks) {
+      fail("connect: {} links between hosts; 1 to {} are possible", options.links, kMaxLinks);
+    }
     for (const auto& json : options.endpoints) endpoints_.push_back(parse_endpoint(json));
     if (endpoint(options.rank).unix_name != listener_.endpoint().unix_name) {
       fail("connect: endpoint {} of the group is not this process's", options.rank);
@@ -77,8 +80,8 @@ class Connecting {
     layout_ = make_layout(options.generation, options.rank, endpoints_);
     control_.resize(endpoints_.size());
     if (leader()) data_.resize(layout_.hosts.size());
-    expected_ = listener_.expect(options.generation, static_cast<uint32_t>(options.rank),
-                                 static_cast<uint32_t>(size));
+    expected_ = listener_.expect(options.generation, {static_cast<uint32_t>(options.rank),
+                                                      static_cast<uint32_t>(size), links()});
   }
   ~Connecting() { listener_.forget(options_.generation); }
 
@@ -89,7 +92,11 @@ class Connecting {
     if (leader()) segment = std::make_unique<Segment>(make_offer(layout_));
     for (int rank = 0; rank < options_.rank; ++rank) {
       control_[static_cast<size_t>(rank)] = dial(rank, LinkKind::control);
-      if (data_link_with(rank)) data_[host_of(rank)] = dial(rank, LinkKind::data);
+      if (!data_link_with(rank)) continue;
+      spread_ = {};
+      for (auto& links = data_[host_of(rank)]; links.size() < this->links();) {
+        links.push_back(dial(rank, LinkKind::data));
+      }
     }
     await_higher_ranks();
     if (layout_.lanes() > 1) {
@@ -108,6 +115,7 @@ class Connecting {
 
  private:
   const Endpoint& endpoint(int rank) const { return endpoints_[static_cast<size_t>(rank)]; }
+  uint16_t links() const { return static_cast<uint16_t>(options_.links); }
   bool leader() const { return layout_.lane == 0; }
   bool same_host(int rank) const { return endpoint(rank).host == endpoint(options_.rank).host; }
   size_t host_of(int rank) const {
@@ -147,9 +155,11 @@ class Connecting {
     return stream;
   }
 
-  // By the first of its addresses at which that member answers.
+  // By the first of its addresses at which that member answers; links for data by one that fewer of
+  // them go by, if there is any.
   Stream dial_host(int rank, LinkKind kind) {
-    const auto addresses = listener_.leading_away(endpoint(rank).tcp);
+    auto addresses = listener_.leading_away(endpoint(rank).tcp);
+    if (kind == LinkKind::data) addresses = spread_.order(std::move(addresses));
     Dialling dialling(addresses);
     const TimePoint until = std::min(options_.deadline, Monotonic::now() + kDialPatience);
     while (auto found = dialling.next(until, patience_.cancel())) {
@@ -158,7 +168,9 @@ class Connecting {
       Stream stream = listener_.to_host(std::move(found->socket), TlsSide::client);
       std::string problem = introduce(stream, rank, kind, dialling.exhausted());
       if (problem.empty()) {
-        if (kind == LinkKind::data) note_use(socket, rank, addresses[found->which]);
+        if (kind == LinkKind::data && spread_.used(addresses, found->which)) {
+          note_use(socket, rank, addresses[found->which]);
+        }
         return stream;
       }
       dialling.failed(found->which, std::move(problem));
@@ -196,6 +208,7 @@ class Connecting {
     hello.from = static_cast<uint32_t>(options_.rank);
     hello.to = static_cast<uint32_t>(rank);
     hello.size = static_cast<uint32_t>(layout_.size);
+    hello.links = links();
     random_bytes(hello.nonce);
     problem = missed(send_whole(stream, encode(hello), patience));
     if (!problem.empty()) return problem;
@@ -242,7 +255,7 @@ class Connecting {
         if (arrival.hello.kind == LinkKind::control) {
           control_[static_cast<size_t>(rank)] = std::move(arrival.stream);
         } else if (data_link_with(rank)) {
-          data_[host_of(rank)] = std::move(arrival.stream);
+          data_[host_of(rank)].push_back(std::move(arrival.stream));
         }
       }
       const int missing = first_missing();
@@ -254,7 +267,7 @@ class Connecting {
   int first_missing() const {
     for (int rank = options_.rank + 1; rank < layout_.size; ++rank) {
       if (!control_[static_cast<size_t>(rank)]) return rank;
-      if (data_link_with(rank) && !data_[host_of(rank)]) return rank;
+      if (data_link_with(rank) && data_[host_of(rank)].size() < links()) return rank;
     }
     return -1;
   }
@@ -312,8 +325,10 @@ class Connecting {
       std::string way;
       if (same_host(rank)) {
         way = "shared memory";
-      } else if (leader() && data_[host] && data_link_with(rank)) {
-        way = describe_socket(data_[host].fd());
+      } else if (data_link_with(rank)) {
+        for (const Stream& link : data_[host]) {
+          way += (way.empty() ? "" : ", ") + describe_socket(link.fd());
+        }
       } else {
         way = fmt::format("through ranks {} and {}, control {}",
                           layout_.hosts[static_cast<size_t>(layout_.host)].front(),
@@ -330,8 +345,9 @@ class Connecting {
   const Patience patience_;
   std::vector<Endpoint> endpoints_;
   Layout layout_;
-  std::vector<Stream> control_;  // by rank
-  std::vector<Stream> data_;     // by host
+  std::vector<Stream> control_;            // by rank
+  std::vector<std::vector<Stream>> data_;  // by host
+  Spread spread_;                          // of the links for data to one host
   std::vector<UsedAddress> used_;
   std::shared_ptr<Listener::Impl::Expected> expected_;
 };

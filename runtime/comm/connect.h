@@ -5,8 +5,9 @@
 // connect() with the same list of endpoints.
 //
 // Transport: members on one host use a shared memory segment (a sealed memfd, passed over a Unix
-// socket). Hosts use TCP between their lowest ranks. Every pair of members also has a control link,
-// which reports death, departure and abort.
+// socket). Hosts use TCP between their lowest ranks: one connection or several, by different
+// addresses of the host where it has them. Every pair of members also has a control link, which
+// reports death, departure and abort.
 // Security: each connection starts with a challenge in which both sides prove that they know the
 // run's secret (HMAC-SHA256 over both nonces, the generation and the ranks). Between hosts all of
 // it is in TLS by a key that is derived from the secret (core/net/tls.h), unless that is off.
@@ -63,6 +64,8 @@ class Listener {
   std::unique_ptr<Impl> impl_;
 };
 
+inline constexpr int kMaxLinks = 16;
+
 struct GroupOptions {
   // Must increase with every connect() of a Listener, which refuses older generations.
   uint64_t generation = 0;
@@ -74,6 +77,9 @@ struct GroupOptions {
   Device* device = nullptr;
   // Of the members, for people, in rank order; none: "rank 0" and so on.
   std::vector<std::string> names = {};
+  // Connections between two hosts for data, 1 to kMaxLinks, over which blocks are spread; the same
+  // on all members. More than one pay where the network limits each, or there are several networks.
+  int links = 1;
 };
 
 // What this host has tried, and what came of each address: a sentence for people.

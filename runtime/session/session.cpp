@@ -360,6 +360,7 @@ void Session::connect_loop() {
       options.names.push_back(fmt::format("replica {}", entry.at("member").get<uint64_t>()));
     }
     options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
+    options.links = settings_.value("links", 1);
     std::unique_ptr<comm::Communicator> group;
     std::string problem;
     std::optional<json> unreachable;

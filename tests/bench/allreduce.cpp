@@ -1,9 +1,10 @@
 // Times collectives among processes of this host; prints one line of JSON per figure.
 //
-//   bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--networks FILE,...]
+//   bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--links N] [--networks FILE,...]
 //
 // --networks: each process is on a host of its own, in the network namespace that a file names; see
-// hosts.py. Otherwise with --tcp the processes are hosts that use the loopback interface.
+// hosts.py. Otherwise with --tcp the processes are hosts that use the loopback interface. --links:
+// connections between two hosts.
 // Each all-reduce is timed separately.
 // "sent_fraction", with --networks: the bytes that left the host of rank 0 by its interfaces,
 // headers and acknowledgements included, divided by the least that it must send, 2 (n - 1) / n of
@@ -45,6 +46,7 @@ struct Options {
   bool quick = false;
   bool tcp = false;
   bool plain = false;
+  int links = 1;
   std::vector<std::string> networks;
 };
 
@@ -183,7 +185,8 @@ void member(int rank, const Options& options, const std::vector<int>& from,
   const auto group = connect(listener, {.generation = 1,
                                         .rank = rank,
                                         .endpoints = endpoints,
-                                        .deadline = Monotonic::now() + std::chrono::seconds(30)});
+                                        .deadline = Monotonic::now() + std::chrono::seconds(30),
+                                        .links = options.links});
   if (rank == 0) {
     auto line = summary("connect", {seconds_since(start) * 1e3}, "ms");
     line["processes"] = group->size();
@@ -209,8 +212,13 @@ Options parse(int argc, char** argv) {
     } else if (argument == "--processes" && i + 1 < argc) {
       const std::string_view value = argv[++i];
       std::from_chars(value.data(), value.data() + value.size(), options.processes);
+    } else if (argument == "--links" && i + 1 < argc) {
+      const std::string_view value = argv[++i];
+      std::from_chars(value.data(), value.data() + value.size(), options.links);
     } else {
-      fail("usage: bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--networks ...]");
+      fail(
+          "usage: bench_allreduce [--processes N] [--quick] [--tcp [--plain]] [--links N] "
+          "[--networks ...]");
     }
   }
   if (options.processes < 2 || options.processes > 64) fail("--processes: 2 to 64");

@@ -3,11 +3,13 @@
 which token buckets (tc tbf) limit in both directions. By hand, as root, with iproute2.
 
 Usage: hosts.py BENCH_ALLREDUCE [PYTHON] [--hosts 2,4,8] [--rate 1gbit] [--plain] [--rounds 3]
-                [--congestion reno]
-PYTHON can import torch; without it there is no gloo. --rate none: no limit. --congestion: TCP's,
-instead of the system's. Prints one line of JSON for each size: ms: medians of all rounds, which
-take turns. bound: the time that 2 (n - 1) / n of the data need on a link, divided by the time
-taken. sent: bytes that left the host of rank 0, headers included, divided by that part of the
+                [--congestion reno] [--links N] [--networks N]
+PYTHON can import torch; without it there is no gloo. --rate none: no limit; RATE,RATE...:
+of the first network, the second one, and so on, of which --networks says how many there are; gloo
+uses the first. --congestion: TCP's, instead of the system's. --links: connections of ours between
+two hosts. Prints one line of JSON for each size: ms: medians of all rounds, which
+take turns. bound: the time that 2 (n - 1) / n of the data need on a host's links, divided by the
+time taken. sent: bytes that left the host of rank 0, headers included, divided by that part of the
 data. Of more than 30 hosts each knows the addresses of all others, for which
 net.ipv4.neigh.default.gc_thresh1 to 3 must be raised.
 """
@@ -43,35 +45,41 @@ for size, count in json.loads(os.environ["SIZES"]).items():
 
 
 class Hosts:
-    """Namespaces whose links meet at a bridge in a namespace of its own."""
+    """Namespaces whose links meet at a bridge in a namespace of its own, one of each network."""
 
-    def __init__(self, count, rate, congestion=None):
+    def __init__(self, count, rates, congestion=None):
         self.names = [f"adaptdl-bench-{os.getpid()}-{i}" for i in range(count)]
         self.bridge = f"adaptdl-bench-{os.getpid()}-bridge"
         try:
-            self.make(rate, congestion)
+            self.make(rates, congestion)
         except BaseException:
             self.__exit__()
             raise
 
-    def make(self, rate, congestion):
+    def make(self, rates, congestion):
         for name in (self.bridge, *self.names):
             run_command(["ip", "netns", "add", name], 0)
-        self.ip("-n", self.bridge, "link", "add", "bridge", "type", "bridge")
-        self.ip("-n", self.bridge, "link", "set", "bridge", "up")
-        for i, name in enumerate(self.names):
-            port = f"port{i}"
-            self.ip("-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", "eth0",
-                    "netns", name)
-            self.ip("-n", self.bridge, "link", "set", port, "master", "bridge", "up")
-            self.ip("-n", name, "address", "add", f"10.78.0.{i + 1}/24", "dev", "eth0")
-            for device in ("lo", "eth0"):
-                self.ip("-n", name, "link", "set", device, "up")
+        for name in self.names:
+            self.ip("-n", name, "link", "set", "lo", "up")
             if congestion:
                 run_command(["ip", "netns", "exec", name, "sysctl", "-q", "-w",
                              f"net.ipv4.tcp_congestion_control={congestion}"], 0)
+        for number, rate in enumerate(rates):
+            self.make_network(number, rate)
+
+    def make_network(self, number, rate):
+        bridge = f"bridge{number}"
+        self.ip("-n", self.bridge, "link", "add", bridge, "type", "bridge")
+        self.ip("-n", self.bridge, "link", "set", bridge, "up")
+        for i, name in enumerate(self.names):
+            port, there = f"port{number}.{i}", f"eth{number}"
+            self.ip("-n", self.bridge, "link", "add", port, "type", "veth", "peer", "name", there,
+                    "netns", name)
+            self.ip("-n", self.bridge, "link", "set", port, "master", bridge, "up")
+            self.ip("-n", name, "address", "add", f"10.78.{number}.{i + 1}/24", "dev", there)
+            self.ip("-n", name, "link", "set", there, "up")
             if rate != "none":
-                for space, device in ((self.bridge, port), (name, "eth0")):
+                for space, device in ((self.bridge, port), (name, there)):
                     run_command(["tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf",
                                  "rate", rate, "burst", "256kb", "latency", "50ms"], 0)
 
@@ -86,8 +94,9 @@ class Hosts:
         for name in (self.bridge, *self.names):
             run_command(["ip", "netns", "delete", name])
 
-    def ours(self, program, plain):
-        words = [program, "--quick", "--networks", ",".join(f"/run/netns/{n}" for n in self.names)]
+    def ours(self, program, links, plain):
+        words = [program, "--quick", "--links", str(links),
+                 "--networks", ",".join(f"/run/netns/{n}" for n in self.names)]
         done = run_command(words + (["--plain"] if plain else []), 0, timeout=600)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         return {line["bytes"]: line for line in lines if line["name"] == "allreduce"}
@@ -130,14 +139,18 @@ def main():
     parser.add_argument("--hosts", default="2,4,8")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--congestion")
+    parser.add_argument("--links", type=int, default=1)
+    parser.add_argument("--networks", type=int, default=1)
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    rates = options.rate.split(",")
+    rates += rates[-1:] * (options.networks - len(rates))
     for count in map(int, options.hosts.split(",")):
-        with Hosts(count, options.rate, options.congestion) as hosts:
+        with Hosts(count, rates, options.congestion) as hosts:
             ours, theirs = [], []
             for _ in range(options.rounds):
-                ours.append(hosts.ours(options.program, options.plain))
+                ours.append(hosts.ours(options.program, options.links, options.plain))
                 if options.python:
                     theirs.append(hosts.gloo(options.python))
             for size in SIZES:
@@ -146,8 +159,8 @@ def main():
                 line = {"hosts": count, "rate": options.rate, "bytes": size, "ms": mine,
                         "sent": sent}
                 least = 0.0
-                if options.rate != "none":
-                    least = 2 * (count - 1) / count * size * 8 / bits_per_s(options.rate) * 1e3
+                if "none" not in rates:
+                    least = 2 * (count - 1) / count * size * 8 / sum(map(bits_per_s, rates)) * 1e3
                     line["bound"] = round(least / mine, 3)
                 if theirs:
                     gloo = statistics.median(each[size] for each in theirs)

@@ -1,6 +1,10 @@
 """The addresses and ports at which hosts of `adaptdl run --nnodes` reach each other. Each host has
 a network namespace of its own."""
 
+import collections
+import os
+import signal
+
 from support import Network, check, children_of, free_port, main, run_command
 
 NEVER = ("--set", "epochs=1000000")
@@ -31,6 +35,13 @@ class Site:
         pids = [f"pid={pid}," for pid in children_of(run.process.pid)]
         return {int(line.split()[3].rpartition(":")[2]) for line in lines
                 if any(pid in line for pid in pids)}
+
+    def connected(self, host):
+        """How many connections lead from that host to the port to which most do, by address."""
+        lines = run_command([*self.network.on(host), "ss", "-Htn", "state", "established"], 0).stdout
+        ends = [line.split()[3].rpartition(":") for line in lines.splitlines()]
+        most = collections.Counter(port for _, _, port in ends).most_common(1)[0][0]
+        return collections.Counter(address for address, _, port in ends if port == most)
 
 
 def stop(run, *others):
@@ -126,6 +137,41 @@ def meets_again(folder, draw):
         stop(run, *others)
 
 
+def several(folder, draw):
+    """Two networks: the links between two hosts go by both, and by one when the other one fails. A
+    host that wants another number of links is refused."""
+    with Site(folder, 2) as site:
+        other_address = ["10.78.0.1", "10.78.0.2"]
+        for host in (0, 1):
+            site.network.ip(host, "addr", "add", other_address[host] + "/24", "dev", "net0")
+        run = site.run(0, "--links", "4", "--replicas", "2")
+        run.wait_replicas(2)
+        stranger = site.run(1, "--links", "2")
+        check(stranger.end() == 1, "a host with another number of links does not fail")
+        stranger.says("refuses this host: its --links is 2, that of the launcher's host 4")
+        other = site.run(1, "--links", "4", "--replicas", "2")
+        run.wait_replicas(4)
+        for address in (site.network.address(0), site.network.address(1), *other_address):
+            run.says(f"are reached at {address} (net0)")
+        run.wait_steps_more(3)
+        # Beside those for data there is one for control of each replica.
+        first = site.network.address(0)
+        check(site.connected(1) == {first: 2 + 2, other_address[0]: 2}, site.connected(1))
+        site.network.ip(0, "addr", "del", other_address[0] + "/24", "dev", "net0")
+        before = run.count()
+        run.wait_event("generation", after=before)
+        run.wait_size(4)
+        run.wait_steps_more(3)
+        check(site.connected(1) == {first: 4 + 2}, site.connected(1))
+        before = run.count()
+        os.kill(draw.choice(sorted(run.members().values())), signal.SIGKILL)
+        run.wait_replicas(4, after=before)
+        run.wait_steps_more(3)
+        check(site.connected(1) == {first: 4 + 2}, site.connected(1))
+        run.check_steps()
+        stop(run, other)
+
+
 def ipv6(folder, draw):
     """Everything by IPv6."""
     with Site(folder, 2) as site:
@@ -140,4 +186,4 @@ def ipv6(folder, draw):
         stop(run, other)
 
 
-main(chosen, unreachable, parted, meets_again, ipv6)
+main(chosen, unreachable, parted, meets_again, several, ipv6)

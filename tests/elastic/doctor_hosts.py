@@ -70,6 +70,18 @@ def measures(folder, draw):
         check(abs(slow["seconds"] - wanted) < 1e-6 * wanted, "the bound", slow)
 
 
+def several_links(folder, draw):
+    """Several connections between two hosts, which are measured together."""
+    with Site(folder, 2) as site:
+        for host in site.network.hosts:
+            site.network.ip(host, "addr", "add", f"10.78.0.{host + 1}/24", "dev", "net0")
+        result = json.loads(site.doctor("-o", "json", "--links", "3").stdout)
+        check(result["ok"] and result["connections"] == 3, "connections", result)
+        check(all(link["bytes_per_s"] > 0 for link in result["links"]), "bandwidth", result)
+        done = site.doctor("--links", "3")
+        check(" over 3 connections." in done.stdout, "it does not say of how many", done.stdout)
+
+
 def cannot_connect(folder, draw):
     """Who cannot reach whom, on which address, and what came back."""
     with Site(folder, 3) as site:
@@ -98,4 +110,4 @@ def interrupted(folder, draw):
         wait_until(lambda: not carriers(MARK, folder.path), "the end of all probes")
 
 
-main(measures, cannot_connect, interrupted)
+main(measures, several_links, cannot_connect, interrupted)

@@ -86,8 +86,8 @@ void control(Bytes input, size_t piece) {
 void stream(Bytes input) {
   auto [ours, theirs] = socket_pair();
   const AbortSignal over;
-  std::vector<Stream> streams;
-  streams.emplace_back(std::move(ours));
+  std::vector<std::vector<Stream>> streams(1);
+  streams.front().emplace_back(std::move(ours));
   Uplink uplink(7, std::move(streams), over);
   const size_t length = std::min<size_t>(input.size(), 4096);
   ADAPTDL_CHECK(::send(theirs.get(), input.data(), length, MSG_NOSIGNAL) >= 0 || length == 0);
@@ -175,7 +175,7 @@ FuzzSeeds fuzz_seeds() {
       proof,
       encode(Verdict{Status::stale, 9}),
       encode(SegmentOffer{5, 2, 8, 4096}),
-      block + std::string(16, 'x') + encode(BlockHeader{BlockKind::gather, 7, 3, 1, 16}),
+      block + std::string(16, 'x') + encode(BlockHeader{BlockKind::gather, 7, 3, 1, 16, 1}),
       abort + leave + abort,
       encode(hello) + proof,
       to_json(Endpoint{"host", "node", "name", {{"127.0.0.1", 80, "lo"}, {"::1", 81, "lo"}}})

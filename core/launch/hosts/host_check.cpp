@@ -63,9 +63,10 @@ struct Host {
   Json addresses;
 };
 
-LinkMeasure measure(Host& from, const Host& to, Seconds time) {
-  const Json answer =
-      from.probe->ask({{"measure", to.addresses}, {"time_s", time.count()}}, kMeasurePatience);
+LinkMeasure measure(Host& from, const Host& to, const HostCheckOptions& options) {
+  const Json answer = from.probe->ask(
+      {{"measure", to.addresses}, {"time_s", options.time.count()}, {"connections", options.links}},
+      kMeasurePatience);
   return {.address = {json_get<std::string>(answer, "address", "answer"), 0,
                       json_get<std::string>(answer, "interface", "answer")},
           .latency_s = json_get<double>(answer, "latency_s", "answer"),
@@ -93,7 +94,7 @@ HostCheck check_hosts(const HostCheckOptions& options,
                          {"interface", options.reach.interface},
                          {"first_port", options.reach.ports.first},
                          {"last_port", options.reach.ports.last}};
-  HostCheck check;
+  HostCheck check{.connections = options.links};
   std::vector<Host> hosts;
   for (const std::string& name : options.hosts) {
     check.problems.emplace_back();
@@ -109,7 +110,7 @@ HostCheck check_hosts(const HostCheckOptions& options,
       if (from == to || !hosts[from].probe || !hosts[to].probe) continue;
       CheckedLink link{.from = from, .to = to};
       try {
-        link.measure = measure(hosts[from], hosts[to], options.time);
+        link.measure = measure(hosts[from], hosts[to], options);
       } catch (const Error& error) {
         link.problem = error.what();
       }

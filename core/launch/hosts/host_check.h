@@ -16,6 +16,7 @@ struct HostCheckOptions {
   std::vector<std::string> hosts;  // as ssh takes them; this machine needs no ssh
   std::vector<std::string> ssh;    // as ssh_words()
   Reach reach;                     // of every host
+  int links = 1;                   // connections between two hosts
   Seconds time{0.5};               // for each direction of a pair
 };
 
@@ -30,6 +31,7 @@ struct CheckedLink {
 struct HostCheck {
   std::vector<std::string> problems;  // of each host, why it takes no part; "": it does
   std::vector<CheckedLink> links;     // of those that take part, both directions of each pair
+  int connections = 1;                // of each of these
 };
 
 // Call from a thread that lives as long as the process. `talk`: any thread calls it.

@@ -1,5 +1,6 @@
 #include "core/launch/hosts/link_probe.h"
 
+#include <future>
 #include <sys/socket.h>
 
 #include "core/base/crypto.h"
@@ -21,6 +22,7 @@ constexpr std::chrono::seconds kProbePatience{3};
 constexpr std::chrono::seconds kLongestProbe{20};
 constexpr size_t kProbeBlock = 64 << 10;
 constexpr size_t kProbePings = 31;
+constexpr size_t kMostAnswers = 32;  // at the same time
 constexpr char kProbePing = 'p', kProbeSend = 's';
 
 std::chrono::duration<double> since(TimePoint start) {
@@ -104,6 +106,32 @@ double receive_rate(Stream& stream, Seconds time) {
   return seconds > 0 ? bytes / seconds : 0;
 }
 
+struct ProbeConnection {
+  Stream stream;
+  TcpAddress address;
+  double latency_s = 0;
+};
+
+// By the first address at which a ProbeServer answers.
+ProbeConnection connect_probe(const std::vector<TcpAddress>& addresses, const TlsKey& key,
+                              Spread& spread, Seconds time) {
+  const std::vector<TcpAddress> order = spread.order(addresses);
+  Dialling dialling(order);
+  while (auto found = dialling.next(Monotonic::now() + kProbeConnectPatience)) {
+    try {
+      watch_peer(found->socket.get(), HostsOptions{}.silence);
+      Stream stream(std::move(found->socket), key, TlsSide::client);
+      stream.shake_hands(Monotonic::now() + kProbePatience);
+      const double latency_s = median_latency(stream, time);
+      spread.used(order, found->which);
+      return {std::move(stream), order[found->which], latency_s};
+    } catch (const Error& error) {
+      dialling.failed(found->which, error.what());
+    }
+  }
+  fail("{}", addresses.empty() ? "no address" : dialling.problems());
+}
+
 Json json_of(const std::vector<TcpAddress>& addresses) {
   Json list = Json::array();
   for (const TcpAddress& each : addresses) {
@@ -129,37 +157,43 @@ ProbeServer::~ProbeServer() {
 }
 
 void ProbeServer::run() {
+  std::vector<std::future<void>> answers;  // which end by themselves
   for (;;) {
     std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}, {stop_.reader.get(), POLLIN, 0}};
     poll_until(waits, TimePoint::max());
     if (waits[1].revents != 0) return;
     Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) continue;
+    std::erase_if(answers, [](const std::future<void>& each) {
+      return each.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    if (!socket || answers.size() >= kMostAnswers) continue;
     watch_peer(socket.get(), HostsOptions{}.silence);
-    try {
-      answer(Stream(std::move(socket), key_, TlsSide::server));
-    } catch (const Error&) {  // somebody else, or it is gone
-    }
+    const auto task = [this](Fd accepted) {
+      try {
+        answer(Stream(std::move(accepted), key_, TlsSide::server));
+      } catch (const Error&) {  // somebody else, or it is gone
+      }
+    };
+    answers.push_back(std::async(std::launch::async, task, std::move(socket)));
   }
 }
 
-LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key,
-                         Seconds time) {
-  Dialling dialling(addresses);
-  while (auto found = dialling.next(Monotonic::now() + kProbeConnectPatience)) {
-    try {
-      watch_peer(found->socket.get(), HostsOptions{}.silence);
-      Stream stream(std::move(found->socket), key, TlsSide::client);
-      stream.shake_hands(Monotonic::now() + kProbePatience);
-      LinkMeasure measure{.address = addresses[found->which]};
-      measure.latency_s = median_latency(stream, time / 4);
-      measure.bytes_per_s = receive_rate(stream, time);
-      return measure;
-    } catch (const Error& error) {
-      dialling.failed(found->which, error.what());
-    }
+LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time,
+                         int connections) {
+  Spread spread;
+  ProbeConnection first = connect_probe(addresses, key, spread, time / 4);
+  std::vector<Stream> streams;
+  streams.push_back(std::move(first.stream));
+  while (streams.size() < static_cast<size_t>(connections)) {
+    streams.push_back(connect_probe(addresses, key, spread, Seconds(0)).stream);
   }
-  fail("{}", addresses.empty() ? "no address" : dialling.problems());
+  std::vector<std::future<double>> rates;
+  for (Stream& stream : streams) {
+    rates.push_back(std::async(std::launch::async, receive_rate, std::ref(stream), time));
+  }
+  LinkMeasure measure{std::move(first.address), first.latency_s};
+  for (auto& rate : rates) measure.bytes_per_s += rate.get();
+  return measure;
 }
 
 void serve_probe(int in, int out) {
@@ -180,7 +214,8 @@ void serve_probe(int in, int out) {
                                json_get<std::string>(each, "interface", "measure")});
         }
         const auto measure =
-            measure_link(addresses, *key, Seconds(json_get<double>(told, "time_s", "measure")));
+            measure_link(addresses, *key, Seconds(json_get<double>(told, "time_s", "measure")),
+                         json_get<int>(told, "connections", "measure"));
         say({{"latency_s", measure.latency_s},
              {"bytes_per_s", measure.bytes_per_s},
              {"address", measure.address.host},

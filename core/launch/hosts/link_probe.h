@@ -14,7 +14,7 @@
 
 namespace adaptdl::launch {
 
-// Answers measurements of others that have the key, one after another, in a thread of its own.
+// Answers measurements of others that have the key, each connection in a thread of its own.
 class ProbeServer {
  public:
   // Throws Error.
@@ -38,16 +38,18 @@ class ProbeServer {
 struct LinkMeasure {
   TcpAddress address;      // that has answered
   double latency_s = 0;    // the median time of a small message there and back
-  double bytes_per_s = 0;  // from there to here, over one connection
+  double bytes_per_s = 0;  // from there to here, over all connections together
 };
 
-// Measures the link with a ProbeServer for about `time`. Throws Error with all addresses tried, and
-// what came back.
-LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time);
+// Measures the network to a ProbeServer for about `time`, with so many connections, which are
+// spread over its addresses. Throws Error with all addresses tried, and what came back.
+LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time,
+                         int connections = 1);
 
 // The part of one host, told by lines of JSON on `in`, with answers on `out`:
 //   {key, interface, first_port, last_port}      -> {name, addresses: [{host, port, interface}]}
-//   {measure: [{host, port, interface}], time_s} -> {latency_s, bytes_per_s, address, interface}
+//   {measure: [{host, port, interface}], time_s, connections}
+//                                                -> {latency_s, bytes_per_s, address, interface}
 // or {error}. Returns at the end of `in`.
 void serve_probe(int in, int out);
 

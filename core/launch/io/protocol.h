@@ -57,10 +57,11 @@
 //              program, arguments, set: ["key=value"], checkpoint_dir, output_dir, fresh_at,
 //              evaluate, replicas: how many the run is to have, atomic_limit: as in generation,
 //              threads, device: "cpu"|"cuda:0", hosts: whether replicas of other hosts must reach
-//              it, plain_links: whether they exchange data unencrypted, nccl: whether GPUs may by
-//              NCCL, reach: {interface, advertise, first_port, last_port}: how they reach it
-//              (Reach, core/net/addresses.h)}. fresh_at: checkpoints of trainings that began before
-//              count for none, in milliseconds since 1970; 0: all count.
+//              it, plain_links: whether they exchange data unencrypted, links: connections between
+//              two hosts for that, nccl: whether GPUs may by NCCL, reach: {interface, advertise,
+//              first_port, last_port}: how they reach it (Reach, core/net/addresses.h)}. fresh_at:
+//              checkpoints of trainings that began before count for none, in milliseconds since
+//              1970; 0: all count.
 //   generation {generation, immediate, members: [{member, endpoint, accelerator, folder}], cause,
 //              threads, atomic_limit}: rank = position in members. accelerator: as in hello.
 //              folder: those with the same number share a checkpoint folder; 0 is the launcher's.

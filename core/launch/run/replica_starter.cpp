@@ -113,6 +113,7 @@ nlohmann::json ReplicaStarter::welcome(MemberId id, const Joining& joining) cons
             {"device", device()},
             {"hosts", options_.hosts.has_value()},
             {"plain_links", options_.plain_links},
+            {"links", options_.links},
             {"nccl", options_.nccl},
             {"reach",
              {{"interface", options_.reach.interface},

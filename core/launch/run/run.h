@@ -76,6 +76,7 @@ struct RunOptions {
   // gone on (may_have_gone_on()). It trains once it has them again, or knows that they are gone.
   std::optional<Roster> comes_again;
   bool plain_links = false;  // replicas of several hosts do not encrypt what they exchange
+  int links = 1;             // between two hosts for that (GroupOptions, runtime/comm/connect.h)
   bool nccl = true;          // on GPUs, where it can be used
   Reach reach;               // how those of other hosts reach this host's
   bool echo_logs = false;    // also write the replicas' output to standard error

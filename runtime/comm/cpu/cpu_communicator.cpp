@@ -27,8 +27,8 @@ constexpr auto kReasonDelay = std::chrono::milliseconds(500);
 }  // namespace
 
 CpuCommunicator::CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment,
-                                 std::vector<Stream> control, std::vector<Stream> data, Links links,
-                                 Device* device)
+                                 std::vector<Stream> control, std::vector<std::vector<Stream>> data,
+                                 Links links, Device* device)
     : layout_(std::move(layout)),
       links_(std::move(links)),
       device_(device),

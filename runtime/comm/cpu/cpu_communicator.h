@@ -27,7 +27,7 @@ class CpuCommunicator final : public Communicator {
   // `control`: sockets by rank; `data`: by host, at lane 0 only; `links`: for describe_links() and
   // used_addresses(); `device`: borrowed, may be null.
   CpuCommunicator(Layout layout, std::unique_ptr<Segment> segment, std::vector<Stream> control,
-                  std::vector<Stream> data, Links links, Device* device);
+                  std::vector<std::vector<Stream>> data, Links links, Device* device);
   ~CpuCommunicator() override;
 
   int rank() const override { return layout_.rank; }

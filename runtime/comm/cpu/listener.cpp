@@ -200,7 +200,7 @@ void Listener::Impl::place(Connections::iterator at) {
   std::optional<Place> place;
   if (found != expected_.end()) place = found->second->place;
   if (found == expected_.end() && hello.generation == newest_) place = newest_place_;
-  if (place && *place != Place{hello.to, hello.size}) {
+  if (place && *place != Place{hello.to, hello.size, hello.links}) {
     send_verdict(connection.stream, Status::wrong_place, newest_);
   } else if (found == expected_.end()) {
     send_verdict(connection.stream, Status::stale, newest_);
@@ -229,10 +229,10 @@ int Listener::Impl::milliseconds_to_deadline(TimePoint now) const {
   return static_cast<int>(least);
 }
 
-std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t generation, uint32_t rank,
-                                                                 uint32_t size) {
+std::shared_ptr<Listener::Impl::Expected> Listener::Impl::expect(uint64_t generation,
+                                                                 const Place& mine) {
   auto expected = std::make_shared<Expected>();
-  expected->place = {rank, size};
+  expected->place = mine;
   expected->event = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!expected->event) fail_errno(errno, "cannot wait for connections");
   std::lock_guard lock(mutex_);

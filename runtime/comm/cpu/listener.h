@@ -42,6 +42,7 @@ class Listener::Impl {
   };
   struct Place {
     uint32_t rank = 0, size = 0;
+    uint16_t links = 1;
     bool operator==(const Place&) const = default;
   };
   // What one connect() waits for.
@@ -54,7 +55,7 @@ class Listener::Impl {
   // From now on, hands over connections for `generation` and refuses older ones (except those of an
   // older expect() that is still active). Throws Aborted unless the generation is newer than all
   // before.
-  std::shared_ptr<Expected> expect(uint64_t generation, uint32_t rank, uint32_t size);
+  std::shared_ptr<Expected> expect(uint64_t generation, const Place& mine);
   std::vector<Arrival> take(Expected& expected);
   void forget(uint64_t generation);  // stops handing over its connections
 

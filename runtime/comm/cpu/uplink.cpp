@@ -2,26 +2,96 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 namespace adaptdl::comm {
+namespace {
 
-Uplink::Uplink(uint64_t generation, std::vector<Stream> streams, const AbortSignal& over)
+// After one of several links has ended, how long the others may bring nothing: a peer that leaves
+// or dies ends them all.
+constexpr std::chrono::seconds kOthersPatience{1};
+
+// To measure how fast a link is: the least that is left, as smaller blocks only show the latency;
+// and how long what was measured counts.
+constexpr size_t kLeastMeasured = 16 << 10;
+constexpr double kMeasureMemory = 0.25;  // s
+
+// Bytes that the kernel has taken and the peer has not.
+size_t in_flight(int socket) {
+  int bytes = 0;
+  return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+}  // namespace
+
+Uplink::Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams,
+               const AbortSignal& over)
     : generation_(generation), over_(over) {
-  for (Stream& stream : streams) links_.push_back({std::move(stream), {}});
+  for (auto& of_host : streams) {
+    Peer& peer = peers_.emplace_back();
+    for (Stream& stream : of_host) peer.links.push_back({.stream = std::move(stream)});
+  }
 }
 
 void Uplink::closed(const Link& link) const {
+  const auto holds = [&link](const Peer& peer) {
+    return !peer.links.empty() && &link >= &peer.links.front() && &link <= &peer.links.back();
+  };
   const std::string problem = link.stream.problem();
   throw LinkClosed(fmt::format("generation {}: the data link to host {} closed{}{}", generation_,
-                               &link - links_.data(), problem.empty() ? "" : ": ", problem));
+                               std::ranges::find_if(peers_, holds) - peers_.begin(),
+                               problem.empty() ? "" : ": ", problem));
+}
+
+void Uplink::look_at(Link& link) {
+  size_t left = in_flight(link.stream.fd());
+  for (const Outgoing& item : link.queue) left += item.left();
+  const TimePoint now = Monotonic::now();
+  const double taken = static_cast<double>(link.left) - static_cast<double>(left);
+  const double seconds = seconds_between(link.looked_at, now);
+  if (link.left >= kLeastMeasured && left > 0) {
+    link.taken_bytes += taken;
+    link.taken_s += seconds;
+  } else if (link.taken_s > 0 && link.bytes_per_s() * seconds < taken) {  // or in less time
+    link.taken_bytes = taken;
+    link.taken_s = seconds;
+  }
+  if (link.taken_s > kMeasureMemory) {
+    link.taken_bytes /= 2;
+    link.taken_s /= 2;
+  }
+  link.left = left;
+  link.looked_at = now;
+}
+
+Uplink::Link& Uplink::first_to_send(Peer& peer, size_t bytes) {
+  if (peer.links.size() == 1) return peer.links.front();
+  double fastest = 0;
+  for (Link& link : peer.links) {
+    look_at(link);
+    fastest = std::max(fastest, link.bytes_per_s());
+  }
+  // One that was never measured may be as fast as any.
+  const auto seconds = [&](const Link& link) {
+    const double speed = link.taken_s > 0 ? link.bytes_per_s() : fastest;
+    return static_cast<double>(link.left + bytes) / std::max(speed, 1.0);
+  };
+  Link& chosen = *std::ranges::min_element(peer.links, {}, seconds);
+  chosen.left += kBlockHeaderBytes + bytes;
+  return chosen;
 }
 
 uint64_t Uplink::send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
                       size_t bytes) {
-  Link& link = links_[static_cast<size_t>(host)];
-  link.queue.push_back({encode(BlockHeader{kind, generation_, call, index, bytes}),
-                        static_cast<const char*>(data), bytes, 0, ++last_ticket_});
+  Peer& peer = peers_[static_cast<size_t>(host)];
+  Link& link = first_to_send(peer, bytes);
+  link.queue.push_back(
+      {.header = encode(BlockHeader{kind, generation_, call, index, bytes, peer.sent++}),
+       .data = static_cast<const char*>(data),
+       .bytes = bytes,
+       .ticket = ++last_ticket_});
   push(link);
   return last_ticket_;
 }
@@ -37,51 +107,100 @@ void Uplink::push(Link& link) {
     if (state == IoState::later) return;
     if (state == IoState::closed) closed(link);
     item.sent += sent;
-    if (item.sent == item.header.size() + item.bytes) link.queue.pop_front();
+    if (item.left() == 0) link.queue.pop_front();
   }
 }
 
-void Uplink::wait(const Link* receiving) {
+void Uplink::push_all() {
+  for (Peer& peer : peers_) {
+    for (Link& link : peer.links) push(link);
+  }
+}
+
+bool Uplink::wait(std::span<const Link* const> reading, std::optional<TimePoint> deadline) {
   if (over_.aborted()) throw Aborted(over_.reason());
   std::vector<pollfd> watched{{over_.fd(), POLLIN, 0}};
-  for (const Link& link : links_) {
-    short events = link.queue.empty() ? 0 : POLLOUT;
-    if (&link == receiving) events |= POLLIN;
-    if (events != 0) watched.push_back({link.stream.fd(), events, 0});
+  for (const Peer& peer : peers_) {
+    for (const Link& link : peer.links) {
+      short events = link.queue.empty() ? 0 : POLLOUT;
+      if (std::ranges::count(reading, &link) != 0) events |= POLLIN;
+      if (events != 0) watched.push_back({link.stream.fd(), events, 0});
+    }
   }
-  if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) {
-    fail_errno(errno, "cannot wait for another host (poll)");
+  int timeout = -1;
+  if (deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Monotonic::now());
+    timeout = static_cast<int>(std::max<int64_t>(left.count(), 0));
   }
+  const int ready = poll(watched.data(), watched.size(), timeout);
+  if (ready < 0 && errno != EINTR) fail_errno(errno, "cannot wait for another host (poll)");
   if (over_.aborted()) throw Aborted(over_.reason());
-  for (Link& link : links_) push(link);
+  push_all();
+  return ready != 0;
 }
 
 void Uplink::fill(Link& link, std::span<std::byte> data) {
+  const Link* const reading[] = {&link};
   while (!data.empty()) {
     size_t got = 0;
     const IoState state = link.stream.recv(data, got);
     if (state == IoState::closed) closed(link);
-    if (state == IoState::later) wait(&link);
+    if (state == IoState::later) wait(reading);
     data = data.subspan(got);
+  }
+}
+
+// As much of it as is there.
+void Uplink::read_header(Link& link) {
+  while (!link.ended && link.header_bytes < kBlockHeaderBytes) {
+    size_t got = 0;
+    const IoState state = link.stream.recv(
+        std::as_writable_bytes(std::span(link.header).subspan(link.header_bytes)), got);
+    if (state == IoState::later) return;
+    if (state == IoState::closed && link.header_bytes > 0) closed(link);
+    link.ended = state == IoState::closed;
+    link.header_bytes += got;
+  }
+  if (link.ended || link.block) return;
+  link.block = parse_block_header(link.header);
+  if (!link.block) fail("generation {}: another host sent an unknown message", generation_);
+}
+
+Uplink::Link& Uplink::next_block(Peer& peer) {
+  std::vector<const Link*> silent;
+  for (;;) {
+    silent.clear();
+    const Link* ended = nullptr;
+    for (Link& link : peer.links) {
+      read_header(link);
+      if (link.ended) ended = &link;
+      if (!link.ended && !link.block) silent.push_back(&link);
+      if (link.block && link.block->sequence == peer.received) return link;
+    }
+    if (ended != nullptr && silent.empty()) closed(*ended);
+    // Each has a block, and none is the next one: the caller tells what has come instead.
+    if (silent.empty()) return peer.links.front();
+    std::optional<TimePoint> deadline;
+    if (ended != nullptr) deadline = Monotonic::now() + kOthersPatience;
+    if (!wait(silent, deadline)) closed(*ended);
   }
 }
 
 void Uplink::receive(int host, BlockKind kind, uint64_t call, uint64_t index, void* data,
                      size_t bytes) {
-  Link& link = links_[static_cast<size_t>(host)];
-  uint8_t header[kBlockHeaderBytes];
-  fill(link, std::as_writable_bytes(std::span(header)));
-  const auto block = parse_block_header(header);
-  if (!block || *block != BlockHeader{kind, generation_, call, index, bytes}) {
+  Peer& peer = peers_[static_cast<size_t>(host)];
+  Link& link = next_block(peer);
+  const BlockHeader block = *link.block;
+  if (block != BlockHeader{kind, generation_, call, index, bytes, peer.received}) {
     fail(
-        "generation {}: another host sent {} instead of block {} of collective {} ({} bytes): the "
-        "members have called different collectives",
-        generation_,
-        block ? fmt::format("block {} of collective {} of generation {} ({} bytes)", block->index,
-                            block->call, block->generation, block->bytes)
-              : "an unknown message",
-        index, call, bytes);
+        "generation {}: another host sent block {} of collective {} of generation {} ({} bytes) "
+        "instead of block {} of collective {} ({} bytes): the members have called different "
+        "collectives",
+        generation_, block.index, block.call, block.generation, block.bytes, index, call, bytes);
   }
+  ++peer.received;
+  link.block.reset();
+  link.header_bytes = 0;
   fill(link, {static_cast<std::byte*>(data), bytes});
 }
 
@@ -89,7 +208,8 @@ void Uplink::flush(uint64_t ticket) {
   const auto pending = [ticket](const Link& link) {
     return !link.queue.empty() && link.queue.front().ticket <= ticket;
   };
-  while (std::any_of(links_.begin(), links_.end(), pending)) wait(nullptr);
+  const auto any = [&](const Peer& peer) { return std::ranges::any_of(peer.links, pending); };
+  while (std::ranges::any_of(peers_, any)) wait({});
 }
 
 }  // namespace adaptdl::comm

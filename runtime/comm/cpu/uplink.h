@@ -1,19 +1,24 @@
 #pragma once
 
-// Data between hosts: one TCP connection to the first member of every other host. Sends are queued
-// and proceed whenever this object waits, so two hosts that send to each other at the same time do
-// not block each other.
+// Data between hosts: TCP connections, one or several, to the first member of every other host.
+// Sends are queued and proceed whenever this object waits, so two hosts that send to each other at
+// the same time do not block each other.
 //
-// Blocks are matched by order: the receiver asks for exactly the block that the sender queued
-// next. It compares the header (kind, generation, collective, index, length) before it takes data.
+// A block goes by the connection that will have sent it first, by what is left there and how fast
+// that has become less: each carries as much as it can.
+// Blocks are matched by order: the receiver asks for exactly the block that the sender queued next,
+// whose header has the next number, by whichever connection it comes. It compares the header (kind,
+// generation, collective, index, length) before it takes data.
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/net/stream.h"
 #include "runtime/comm/connect.h"
@@ -31,8 +36,8 @@ class LinkClosed : public Error {
 // stream is closed, Error if a block is not the expected one.
 class Uplink {
  public:
-  // `streams`: by host, empty for this host; `over` is borrowed.
-  Uplink(uint64_t generation, std::vector<Stream> streams, const AbortSignal& over);
+  // `streams`: by host, none for this host; `over` is borrowed.
+  Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams, const AbortSignal& over);
 
   // Queues a block; `data` must not change until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
@@ -49,19 +54,40 @@ class Uplink {
     size_t bytes;
     size_t sent = 0;  // of header and data together
     uint64_t ticket;
+    size_t left() const { return header.size() + bytes - sent; }
   };
   struct Link {
     Stream stream;
     std::deque<Outgoing> queue;
+    uint8_t header[kBlockHeaderBytes] = {};  // of the next block that comes, as far as it has come
+    size_t header_bytes = 0;
+    std::optional<BlockHeader> block;  // whose data come next
+    bool ended = false;                // between two blocks
+    // What the peer had not taken when last looked at, with what was queued then; and how fast that
+    // became less while there was any.
+    size_t left = 0;
+    TimePoint looked_at{};
+    double taken_bytes = 0, taken_s = 0;
+    double bytes_per_s() const { return taken_s > 0 ? taken_bytes / taken_s : 0; }
+  };
+  struct Peer {
+    std::vector<Link> links;
+    uint64_t sent = 0, received = 0;  // blocks
   };
 
-  void push(Link& link);             // sends what can be sent now
-  void wait(const Link* receiving);  // for room in any queue's socket, or for data
+  static void look_at(Link& link);
+  static Link& first_to_send(Peer& peer, size_t bytes);
+  void push(Link& link);  // sends what can be sent now
+  void push_all();
+  // For room in any queue's socket, or for data of one of `reading`; false at the deadline.
+  bool wait(std::span<const Link* const> reading, std::optional<TimePoint> deadline = {});
+  void read_header(Link& link);
+  Link& next_block(Peer& peer);  // waits for it
   void fill(Link& link, std::span<std::byte> data);
   [[noreturn]] void closed(const Link& link) const;
 
   const uint64_t generation_;
-  std::vector<Link> links_;
+  std::vector<Peer> peers_;  // by host
   const AbortSignal& over_;
   uint64_t last_ticket_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
+#include "runtime/comm/connect.h"
 
 namespace adaptdl::comm {
 namespace {
@@ -94,7 +95,8 @@ std::string encode(const Hello& hello) {
       .number(hello.from, 4)
       .number(hello.to, 4)
       .number(hello.size, 4)
-      .number(0, 4)
+      .number(hello.links, 2)
+      .number(0, 2)
       .raw(hello.nonce)
       .done(kHelloBytes);
 }
@@ -110,7 +112,8 @@ std::optional<Hello> parse_hello(Bytes bytes) {
   hello.from = static_cast<uint32_t>(reader.number(4));
   hello.to = static_cast<uint32_t>(reader.number(4));
   hello.size = static_cast<uint32_t>(reader.number(4));
-  reader.require(reader.number(4) == 0);
+  hello.links = static_cast<uint16_t>(reader.number(2));
+  reader.require(hello.links >= 1 && hello.links <= kMaxLinks && reader.number(2) == 0);
   reader.raw(hello.nonce);
   reader.require(hello.size <= kMaxRanks && hello.from < hello.size && hello.to < hello.from);
   if (!reader.valid()) return std::nullopt;
@@ -174,6 +177,7 @@ std::string encode(const BlockHeader& header) {
       .number(header.call, 8)
       .number(header.index, 8)
       .number(header.bytes, 8)
+      .number(header.sequence, 8)
       .done(kBlockHeaderBytes);
 }
 
@@ -187,6 +191,7 @@ std::optional<BlockHeader> parse_block_header(Bytes bytes) {
   header.call = reader.number(8);
   header.index = reader.number(8);
   header.bytes = reader.number(8);
+  header.sequence = reader.number(8);
   if (!reader.valid()) return std::nullopt;
   return header;
 }

@@ -23,7 +23,7 @@
 
 namespace adaptdl::comm {
 
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 inline constexpr uint32_t kMaxRanks = 65536;
 
 using Bytes = std::span<const uint8_t>;
@@ -35,6 +35,7 @@ struct Hello {
   LinkKind kind = LinkKind::control;
   uint64_t generation = 0;
   uint32_t from = 0, to = 0, size = 0;  // ranks, and members of the group: from, to < size
+  uint16_t links = 1;                   // for data, between two hosts; at most kMaxLinks
   Nonce nonce{};
 };
 inline constexpr size_t kHelloBytes = 64;
@@ -77,9 +78,10 @@ struct BlockHeader {
   uint64_t call = 0;   // which collective of this communicator, from 1
   uint64_t index = 0;  // chunk or round within it
   uint64_t bytes = 0;
+  uint64_t sequence = 0;  // of the sender's blocks for this host, from 0
   bool operator==(const BlockHeader&) const = default;
 };
-inline constexpr size_t kBlockHeaderBytes = 40;
+inline constexpr size_t kBlockHeaderBytes = 48;
 std::string encode(const BlockHeader& header);
 std::optional<BlockHeader> parse_block_header(Bytes bytes);
 

@@ -223,6 +223,18 @@ TEST_CASE("collectives agree with a simple computation over TCP") {
   }
 }
 
+TEST_CASE("collectives agree with a simple computation over several links") {
+  for (const std::string letters : {"ab", "abc", "aabb"}) {
+    CAPTURE(letters);
+    Listeners listeners(hosts_of(letters));
+    listeners.links = 3;
+    in_threads(static_cast<int>(letters.size()), [&](int rank) {
+      const auto communicator = listeners.connect(rank);
+      exercise(*communicator, 300 + static_cast<uint32_t>(letters.size()), 40, 200'000);
+    });
+  }
+}
+
 TEST_CASE("collectives agree with a simple computation in mixed groups") {
   for (const std::string letters : {"aab", "abb", "aabb", "abab", "aabbc", "abcabc", "aaaabbcd"}) {
     CAPTURE(letters);

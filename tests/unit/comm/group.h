@@ -47,10 +47,12 @@ struct Listeners {
     options.endpoints = endpoints;
     options.deadline = in_seconds(timeout_s);
     options.abort = abort;
+    options.links = links;
     return comm::connect(*all[static_cast<size_t>(rank)], options);
   }
   std::vector<std::unique_ptr<Listener>> all;
   std::vector<nlohmann::json> endpoints;
+  int links = 1;
 };
 
 inline std::vector<std::string> one_host(int size) {

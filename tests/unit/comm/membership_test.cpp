@@ -187,6 +187,7 @@ TEST_CASE("members may leave while others finish the last collective") {
     const int size = static_cast<int>(hosts.size());
     for (int round = 0; round < 20; ++round) {
       Listeners listeners(hosts);
+      listeners.links = round % 3 + 1;
       in_threads(size, [&](int rank) {
         auto c = listeners.connect(rank);
         std::vector<int32_t> data(round % 2 ? 100 : 100'000);
@@ -421,6 +422,23 @@ TEST_CASE("members that were told different lists do not connect") {
                        Error);
   options.rank = 2;
   CHECK_THROWS_AS(connect(*listeners.all[1], options), Error);
+}
+
+TEST_CASE("members that were told different numbers of links do not connect") {
+  Listeners listeners(many_hosts(2));
+  in_threads(2, [&](int rank) {
+    GroupOptions options;
+    options.generation = 1;
+    options.rank = rank;
+    options.endpoints = listeners.endpoints;
+    options.links = rank + 1;
+    options.deadline = in_seconds(0.5);
+    CHECK_THROWS_AS(connect(*listeners.all[static_cast<size_t>(rank)], options), Error);
+    options.generation = 2;
+    options.links = kMaxLinks + 1;
+    CHECK_THROWS_WITH_AS(connect(*listeners.all[static_cast<size_t>(rank)], options),
+                         doctest::Contains("17 links between hosts; 1 to 16"), Error);
+  });
 }
 
 TEST_CASE("strangers who say nothing or nonsense do not block the listener") {

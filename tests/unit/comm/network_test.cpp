@@ -33,7 +33,7 @@ bool sh(const std::string& command) {
   return std::system((command + " 2>/dev/null").c_str()) == 0;
 }
 
-void member(Board& board, int rank, const std::string& interface) {
+void member(Board& board, int rank, const std::string& interface, int links) {
   ListenerOptions options;
   options.tcp = true;
   options.reach.interface = interface;
@@ -49,6 +49,7 @@ void member(Board& board, int rank, const std::string& interface) {
     options_of_group.endpoints.push_back(nlohmann::json::parse(other.endpoint));
   }
   options_of_group.deadline = in_seconds(15);
+  options_of_group.links = links;
   const auto c = connect(listener, options_of_group);
   std::strncpy(mine.links, c->describe_links().c_str(), sizeof mine.links - 1);
   std::vector<float> data(500'000, static_cast<float>(rank));
@@ -60,7 +61,7 @@ void member(Board& board, int rank, const std::string& interface) {
 }
 
 // A host: a namespace, the ends of the cables, two members.
-void host(Board& board, int number, const std::string& interface) {
+void host(Board& board, int number, const std::string& interface, int links) {
   if (unshare(CLONE_NEWNET) != 0) _exit(1);
   ++board.apart;
   if (!soon([&] { return board.wired == 1; })) _exit(1);
@@ -78,7 +79,7 @@ void host(Board& board, int number, const std::string& interface) {
     const pid_t child = fork();
     if (child == 0) {
       try {
-        member(board, rank, interface.empty() ? "" : letter + interface);
+        member(board, rank, interface.empty() ? "" : letter + interface, links);
       } catch (const std::exception& e) {
         std::strncpy(board.members[rank].problem, e.what(), sizeof board.members[rank].problem - 1);
       }
@@ -91,14 +92,14 @@ void host(Board& board, int number, const std::string& interface) {
 }
 
 // In a namespace of its own, so that nothing of this machine is touched.
-int coordinate(Board& board, const std::string& interface) {
+int coordinate(Board& board, const std::string& interface, int links) {
   if (unshare(CLONE_NEWNET) != 0 || !sh("ip link show lo >/dev/null")) return 2;
   if (!sh("ip link add a0 type veth peer name b0")) return 2;
   if (!sh("ip link add a1 type veth peer name b1")) return 2;
   pid_t hosts[2];
   for (int number = 0; number < 2; ++number) {
     hosts[number] = fork();
-    if (hosts[number] == 0) host(board, number, interface);
+    if (hosts[number] == 0) host(board, number, interface, links);
   }
   bool wired = soon([&] { return board.apart == 2; });
   for (int number = 0; number < 2; ++number) {
@@ -115,19 +116,27 @@ int coordinate(Board& board, const std::string& interface) {
 
 }  // namespace
 
-TEST_CASE("members on two hosts find the interface and say which") {
+TEST_CASE("members on two hosts find the interfaces and say which") {
 #if defined(__SANITIZE_THREAD__)
   MESSAGE("skipped: forks");
   return;
 #endif
-  for (const std::string interface : {"", "1"}) {
+  const struct {
+    std::string interface;
+    int links;
+    std::vector<const char*> used;
+  } cases[] = {{"", 1, {"via a"}},
+               {"1", 1, {"via a1"}},
+               {"", 2, {"via a0", "via a1"}},
+               {"1", 2, {"via a1, tcp 10.77.1.1:"}}};
+  for (const auto& [interface, number_of_links, used] : cases) {
     void* memory =
         mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
     Board& board = *new (memory) Board{};
     const pid_t child = fork();
     REQUIRE(child >= 0);
-    if (child == 0) _exit(coordinate(board, interface));
+    if (child == 0) _exit(coordinate(board, interface, number_of_links));
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
@@ -142,7 +151,7 @@ TEST_CASE("members on two hosts find the interface and say which") {
     INFO(links);
     CHECK(links.find("rank 1: shared memory") != links.npos);
     CHECK(links.find("rank 2: tcp 10.77.") != links.npos);
-    CHECK(links.find(interface.empty() ? "via a" : "via a1") != links.npos);
+    for (const char* way : used) CHECK(links.find(way) != links.npos);
     munmap(memory, sizeof(Board));
   }
 }

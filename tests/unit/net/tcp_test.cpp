@@ -36,6 +36,24 @@ struct Silent {
 
 }  // namespace
 
+TEST_CASE("connections are spread over the addresses that answer") {
+  const std::vector<TcpAddress> addresses{
+      {"10.0.0.1", 1, "a"}, {"10.0.0.2", 1, "b"}, {"10.0.0.3", 1, "c"}};
+  Spread spread;
+  const auto first = [&] { return spread.order(addresses).front().host; };
+  CHECK(first() == "10.0.0.1");
+  CHECK(spread.used(spread.order(addresses), 0));
+  CHECK(first() == "10.0.0.2");
+  CHECK(spread.used(spread.order(addresses), 1));  // 3, as 2 has not answered
+  CHECK(first() == "10.0.0.1");
+  CHECK(!spread.used(spread.order(addresses), 0));
+  CHECK(first() == "10.0.0.3");
+  CHECK(!spread.used(spread.order(addresses), 0));
+  CHECK(spread.order(addresses).back().host == "10.0.0.2");
+  spread.used(spread.order(addresses), 2);  // now it alone answers
+  CHECK(first() == "10.0.0.2");
+}
+
 TEST_CASE("a range of ports is FIRST-LAST") {
   CHECK(parse_ports("80-80") == PortRange{80, 80});
   CHECK(parse_ports("29500-29515").count() == 16);
