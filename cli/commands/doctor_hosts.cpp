@@ -20,6 +20,24 @@ std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
 }
 
+std::string addresses_text(const std::vector<TcpAddress>& addresses) {
+  std::string text;
+  for (const TcpAddress& each : addresses) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", each.host, each.interface);
+  }
+  return text;
+}
+
+// With several connections.
+Json more_addresses(const std::optional<launch::LinkMeasure>& measure) {
+  Json list = Json::array();
+  for (size_t i = 1; measure && i < measure->addresses.size(); ++i) {
+    const TcpAddress& each = measure->addresses[i];
+    list.push_back({{"address", each.host}, {"interface", each.interface}});
+  }
+  return list;
+}
+
 int taking_part(const launch::HostCheck& check) {
   return static_cast<int>(std::ranges::count_if(check.problems, &std::string::empty));
 }
@@ -49,10 +67,7 @@ std::string describe(const launch::HostCheck& check, const std::vector<std::stri
     if (!link.measure) {
       problems += fmt::format("!!  {} cannot connect to {}: {}\n", from, to, link.problem);
     }
-    rows.push_back({from, to,
-                    link.measure ? fmt::format("{} ({})", link.measure->address.host,
-                                               link.measure->address.interface)
-                                 : "none",
+    rows.push_back({from, to, link.measure ? addresses_text(link.measure->addresses) : "none",
                     link.measure ? time_text(link.measure->latency_s) : "-",
                     link.bytes_per_s ? rate_text(*link.bytes_per_s) : "-"});
   }
@@ -98,8 +113,9 @@ Json to_json(const launch::HostCheck& check, const std::vector<std::string>& hos
     result["links"].push_back(
         {{"from", hosts[link.from]},
          {"to", hosts[link.to]},
-         {"address", measure ? Json(measure->address.host) : Json(nullptr)},
-         {"interface", measure ? Json(measure->address.interface) : Json(nullptr)},
+         {"address", measure ? Json(measure->addresses.front().host) : Json(nullptr)},
+         {"interface", measure ? Json(measure->addresses.front().interface) : Json(nullptr)},
+         {"more_addresses", more_addresses(measure)},
          {"latency_s", measure ? Json(measure->latency_s) : Json(nullptr)},
          {"bytes_per_s", link.bytes_per_s ? Json(*link.bytes_per_s) : Json(nullptr)},
          {"problem", text_or_null(link.problem)}});

@@ -14,7 +14,8 @@ namespace adaptdl::cli {
 std::string describe(const launch::HostCheck& check, const std::vector<std::string>& hosts);
 
 // {"ok", "hosts": [{host, problem}], "connections": of each link, "links": [{from, to, address,
-// interface, latency_s, bytes_per_s, problem}], "all_reduce": {bytes, seconds, from, to} or null}
+// interface, more_addresses: [{address, interface}], latency_s, bytes_per_s, problem}],
+// "all_reduce": {bytes, seconds, from, to} or null}
 Json to_json(const launch::HostCheck& check, const std::vector<std::string>& hosts);
 
 }  // namespace adaptdl::cli

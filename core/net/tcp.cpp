@@ -153,19 +153,51 @@ TcpAddress tcp_address(const sockaddr_storage& address) {
   return {text, ntohs(v6.sin6_port), ""};
 }
 
+std::vector<TcpAddress> leading_away(const std::vector<TcpAddress>& addresses,
+                                     const std::vector<std::string>& own) {
+  std::vector<TcpAddress> others = addresses;
+  std::erase_if(others,
+                [&own](const TcpAddress& each) { return std::ranges::count(own, each.host) != 0; });
+  return others.empty() ? addresses : others;
+}
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> addresses;
+  for (const HostAddress& each : host_addresses()) addresses.push_back(each.address);
+  return addresses;
+}
+
 std::vector<TcpAddress> Spread::order(std::vector<TcpAddress> addresses) const {
-  std::ranges::stable_sort(addresses, {}, [this](const TcpAddress& each) {
-    const auto found = connections_.find(each.host);
-    return found == connections_.end() ? 0 : found->second;
-  });
+  const auto count_of = [](const std::map<std::string, int>& counts, const std::string& key) {
+    const auto found = counts.find(key);
+    return found == counts.end() ? 0 : found->second;
+  };
+  const auto connections = [&](const TcpAddress& each) {
+    const int there = count_of(by_address_, each.host);
+    const bool silent = silent_.contains(each.interface) && !answering_.contains(each.interface);
+    return std::pair(silent ? kUnanswered : count_of(by_interface_, each.interface), there);
+  };
+  std::ranges::stable_sort(addresses, {}, connections);
+  const auto answers = [&](const TcpAddress& each) {
+    const int there = count_of(by_address_, each.host);
+    return there > 0 && there < kUnanswered;
+  };
+  if (!addresses.empty()) std::stable_partition(addresses.begin() + 1, addresses.end(), answers);
   return addresses;
 }
 
 bool Spread::used(const std::vector<TcpAddress>& tried, size_t which) {
-  for (size_t i = 0; i < which; ++i) connections_[tried[i].host] = kUnanswered;
-  int& here = connections_[tried[which].host];
-  if (here >= kUnanswered) here = 0;
-  return here++ == 0;
+  for (size_t i = 0; i < which; ++i) {
+    by_address_[tried[i].host] = by_interface_[tried[i].interface] = kUnanswered;
+    silent_.insert(tried[i].interface);
+  }
+  const TcpAddress& found = tried[which];
+  answering_.insert(found.interface);
+  int& by_interface = by_interface_[found.interface];
+  by_interface = by_interface >= kUnanswered ? 1 : by_interface + 1;
+  int& here = by_address_[found.host];
+  here = here >= kUnanswered ? 1 : here + 1;
+  return here == 1;
 }
 
 std::string connect_problem(int error) {

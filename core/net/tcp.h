@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,17 +78,29 @@ class Dialling {
   TimePoint next_at_;  // when the next one begins at the latest
 };
 
-// Spreads several connections to one host over its addresses.
+// Without the addresses that this host has, too, such as those of a bridge for containers: they
+// lead back to it. All of them if all are `own`.
+std::vector<TcpAddress> leading_away(const std::vector<TcpAddress>& addresses,
+                                     const std::vector<std::string>& own);
+std::vector<std::string> own_addresses();  // of this host. Throws Error
+
+// Spreads several connections to a host over its interfaces and addresses, for one host after
+// another. One thread.
 class Spread {
  public:
-  // As the next connection should try them: first those by which the fewest go.
+  // Begins another host.
+  void next_host() { by_interface_.clear(), by_address_.clear(); }
+  // As the host's next connection should try them: the one whose interface has the fewest, then
+  // those by which some go, as these answer, then the others.
   std::vector<TcpAddress> order(std::vector<TcpAddress> addresses) const;
   // The next connection goes by `tried[which]`. Those before it have not answered, and would delay
-  // others: they come last from now on. Returns whether it is the first one by that address.
+  // others: they come last from now on, and so do their interfaces with further hosts, if they have
+  // answered with none. Returns whether it is the first one by that address.
   bool used(const std::vector<TcpAddress>& tried, size_t which);
 
  private:
-  std::map<std::string, int> connections_;  // by address
+  std::map<std::string, int> by_interface_, by_address_;  // connections to this host
+  std::set<std::string> answering_, silent_;              // interfaces
 };
 
 // Why connecting failed, in the words of people who look after networks.

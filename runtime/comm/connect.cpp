@@ -93,10 +93,9 @@ class Connecting {
     for (int rank = 0; rank < options_.rank; ++rank) {
       control_[static_cast<size_t>(rank)] = dial(rank, LinkKind::control);
       if (!data_link_with(rank)) continue;
-      spread_ = {};
-      for (auto& links = data_[host_of(rank)]; links.size() < this->links();) {
-        links.push_back(dial(rank, LinkKind::data));
-      }
+      spread_.next_host();
+      auto& data = data_[host_of(rank)];
+      while (data.size() < links()) data.push_back(dial(rank, LinkKind::data));
     }
     await_higher_ranks();
     if (layout_.lanes() > 1) {
@@ -155,10 +154,10 @@ class Connecting {
     return stream;
   }
 
-  // By the first of its addresses at which that member answers; links for data by one that fewer of
-  // them go by, if there is any.
+  // By the first of its addresses at which that member answers; links for data by another than
+  // those before, if it has one.
   Stream dial_host(int rank, LinkKind kind) {
-    auto addresses = listener_.leading_away(endpoint(rank).tcp);
+    auto addresses = leading_away(endpoint(rank).tcp, listener_.own_addresses());
     if (kind == LinkKind::data) addresses = spread_.order(std::move(addresses));
     Dialling dialling(addresses);
     const TimePoint until = std::min(options_.deadline, Monotonic::now() + kDialPatience);
@@ -227,7 +226,7 @@ class Connecting {
                                 options_.generation, rank, verdict->generation));
     }
     if (verdict->status != Status::wrong_place) return "";
-    return "another replica answers, or it has another list of members";
+    return "another replica answers, or it has another list of members or number of links";
   }
 
   // As introduce().
@@ -254,7 +253,7 @@ class Connecting {
         const int rank = static_cast<int>(arrival.hello.from);
         if (arrival.hello.kind == LinkKind::control) {
           control_[static_cast<size_t>(rank)] = std::move(arrival.stream);
-        } else if (data_link_with(rank)) {
+        } else if (data_link_with(rank) && data_[host_of(rank)].size() < links()) {
           data_[host_of(rank)].push_back(std::move(arrival.stream));
         }
       }
@@ -347,7 +346,7 @@ class Connecting {
   Layout layout_;
   std::vector<Stream> control_;            // by rank
   std::vector<std::vector<Stream>> data_;  // by host
-  Spread spread_;                          // of the links for data to one host
+  Spread spread_;                          // of the links for data
   std::vector<UsedAddress> used_;
   std::shared_ptr<Listener::Impl::Expected> expected_;
 };

@@ -13,6 +13,7 @@
 #include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/process.h"
 #include "runtime/comm/nccl/choice.h"
 #include "runtime/session/env_place.h"
 #include "runtime/session/present_run.h"
@@ -116,6 +117,7 @@ void Session::join_launcher(Fd channel) {
   comm::ListenerOptions listener{.tcp = hosts};
   plain_links_ = settings_.value("plain_links", false);
   listener.encrypt = hosts && !plain_links_;
+  if (hosts) raise_descriptor_limit();  // for the links with many hosts
   if (const auto reach = settings_.find("reach"); hosts && reach != settings_.end()) {
     listener.reach = {
         .interface = reach->value("interface", ""),

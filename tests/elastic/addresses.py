@@ -38,8 +38,9 @@ class Site:
 
     def connected(self, host):
         """How many connections lead from that host to the port to which most do, by address."""
-        lines = run_command([*self.network.on(host), "ss", "-Htn", "state", "established"], 0).stdout
-        ends = [line.split()[3].rpartition(":") for line in lines.splitlines()]
+        words = [*self.network.on(host), "ss", "-Htn", "state", "established"]
+        lines = run_command(words, 0).stdout.splitlines()
+        ends = [line.split()[3].rpartition(":") for line in lines]
         most = collections.Counter(port for _, _, port in ends).most_common(1)[0][0]
         return collections.Counter(address for address, _, port in ends if port == most)
 

@@ -77,7 +77,10 @@ def several_links(folder, draw):
             site.network.ip(host, "addr", "add", f"10.78.0.{host + 1}/24", "dev", "net0")
         result = json.loads(site.doctor("-o", "json", "--links", "3").stdout)
         check(result["ok"] and result["connections"] == 3, "connections", result)
-        check(all(link["bytes_per_s"] > 0 for link in result["links"]), "bandwidth", result)
+        for link in result["links"]:
+            others = [address["address"] for address in link["more_addresses"]]
+            check(others == [link["to"].replace("10.77.", "10.78.")], "not by both", link)
+            check(link["bytes_per_s"] > 0, "bandwidth", link)
         done = site.doctor("--links", "3")
         check(" over 3 connections." in done.stdout, "it does not say of how many", done.stdout)
 

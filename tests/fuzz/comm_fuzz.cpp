@@ -83,15 +83,20 @@ void control(Bytes input, size_t piece) {
   }
 }
 
-void stream(Bytes input) {
-  auto [ours, theirs] = socket_pair();
+// One link has the first part of the input, a second one the rest.
+void stream(Bytes input, size_t links) {
   const AbortSignal over;
   std::vector<std::vector<Stream>> streams(1);
-  streams.front().emplace_back(std::move(ours));
+  input = input.first(std::min<size_t>(input.size(), 4096));
+  for (size_t link = 0; link < links; ++link) {
+    auto [ours, theirs] = socket_pair();
+    streams.front().emplace_back(std::move(ours));
+    const Bytes part = input.first(link + 1 == links ? input.size() : input.size() / 2);
+    input = input.subspan(part.size());
+    ADAPTDL_CHECK(::send(theirs.get(), part.data(), part.size(), MSG_NOSIGNAL) >= 0 ||
+                  part.empty());
+  }
   Uplink uplink(7, std::move(streams), over);
-  const size_t length = std::min<size_t>(input.size(), 4096);
-  ADAPTDL_CHECK(::send(theirs.get(), input.data(), length, MSG_NOSIGNAL) >= 0 || length == 0);
-  theirs.reset();
   uint8_t data[16];
   try {
     for (uint64_t i = 0;; ++i) uplink.receive(0, BlockKind::gather, 3, i, data, sizeof data);
@@ -150,7 +155,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       control(input, data[0] / 8 + 1);
       break;
     case 5:
-      stream(input);
+      stream(input, data[0] / 8 % 2 + 1);
       break;
     case 6:
       listener(input);

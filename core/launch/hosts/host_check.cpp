@@ -67,8 +67,7 @@ LinkMeasure measure(Host& from, const Host& to, const HostCheckOptions& options)
   const Json answer = from.probe->ask(
       {{"measure", to.addresses}, {"time_s", options.time.count()}, {"connections", options.links}},
       kMeasurePatience);
-  return {.address = {json_get<std::string>(answer, "address", "answer"), 0,
-                      json_get<std::string>(answer, "interface", "answer")},
+  return {.addresses = addresses_in(json_get<Json>(answer, "addresses", "answer")),
           .latency_s = json_get<double>(answer, "latency_s", "answer"),
           .bytes_per_s = json_get<double>(answer, "bytes_per_s", "answer")};
 }

@@ -57,7 +57,8 @@ void answer(Stream stream) {
   stream.shake_hands(Monotonic::now() + kProbePatience);
   const std::string block(kProbeBlock, 'x');
   for (std::byte request[1];;) {
-    if (receive_from(stream, request, Monotonic::now() + kProbePatience) == 0) return;
+    // Others are made before this one is used.
+    if (receive_from(stream, request, Monotonic::now() + kLongestProbe) == 0) return;
     const char kind = static_cast<char>(request[0]);
     if (kind == kProbePing && !send_to(stream, {&kind, 1}, Monotonic::now() + kProbePatience))
       return;
@@ -110,12 +111,13 @@ struct ProbeConnection {
   Stream stream;
   TcpAddress address;
   double latency_s = 0;
+  bool first = true;  // by that address
 };
 
 // By the first address at which a ProbeServer answers.
 ProbeConnection connect_probe(const std::vector<TcpAddress>& addresses, const TlsKey& key,
                               Spread& spread, Seconds time) {
-  const std::vector<TcpAddress> order = spread.order(addresses);
+  const std::vector<TcpAddress> order = spread.order(leading_away(addresses, own_addresses()));
   Dialling dialling(order);
   while (auto found = dialling.next(Monotonic::now() + kProbeConnectPatience)) {
     try {
@@ -123,8 +125,8 @@ ProbeConnection connect_probe(const std::vector<TcpAddress>& addresses, const Tl
       Stream stream(std::move(found->socket), key, TlsSide::client);
       stream.shake_hands(Monotonic::now() + kProbePatience);
       const double latency_s = median_latency(stream, time);
-      spread.used(order, found->which);
-      return {std::move(stream), order[found->which], latency_s};
+      const bool first = spread.used(order, found->which);
+      return {std::move(stream), order[found->which], latency_s, first};
     } catch (const Error& error) {
       dialling.failed(found->which, error.what());
     }
@@ -141,6 +143,16 @@ Json json_of(const std::vector<TcpAddress>& addresses) {
 }
 
 }  // namespace
+
+std::vector<TcpAddress> addresses_in(const Json& list) {
+  std::vector<TcpAddress> addresses;
+  for (const Json& each : list) {
+    addresses.push_back({json_get<std::string>(each, "host", "address"),
+                         json_get<uint16_t>(each, "port", "address"),
+                         json_get<std::string>(each, "interface", "address")});
+  }
+  return addresses;
+}
 
 ProbeServer::ProbeServer(TlsKey key, const Reach& reach) : key_(std::move(key)) {
   TcpAddress here{listening_address(reach), 0, ""};
@@ -174,24 +186,28 @@ void ProbeServer::run() {
       } catch (const Error&) {  // somebody else, or it is gone
       }
     };
-    answers.push_back(std::async(std::launch::async, task, std::move(socket)));
+    try {
+      answers.push_back(std::async(std::launch::async, task, std::move(socket)));
+    } catch (const std::system_error&) {  // no thread: the client reads that it is closed
+    }
   }
 }
 
 LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time,
                          int connections) {
   Spread spread;
-  ProbeConnection first = connect_probe(addresses, key, spread, time / 4);
+  LinkMeasure measure;
   std::vector<Stream> streams;
-  streams.push_back(std::move(first.stream));
-  while (streams.size() < static_cast<size_t>(connections)) {
-    streams.push_back(connect_probe(addresses, key, spread, Seconds(0)).stream);
+  for (int i = 0; i < connections; ++i) {
+    ProbeConnection next = connect_probe(addresses, key, spread, i == 0 ? time / 4 : Seconds(0));
+    if (i == 0) measure.latency_s = next.latency_s;
+    if (next.first) measure.addresses.push_back(std::move(next.address));
+    streams.push_back(std::move(next.stream));
   }
   std::vector<std::future<double>> rates;
   for (Stream& stream : streams) {
     rates.push_back(std::async(std::launch::async, receive_rate, std::ref(stream), time));
   }
-  LinkMeasure measure{std::move(first.address), first.latency_s};
   for (auto& rate : rates) measure.bytes_per_s += rate.get();
   return measure;
 }
@@ -207,19 +223,12 @@ void serve_probe(int in, int out) {
     try {
       const Json told = parse_json(*line, "input");
       if (const auto peer = told.find("measure"); peer != told.end() && key) {
-        std::vector<TcpAddress> addresses;
-        for (const Json& each : *peer) {
-          addresses.push_back({json_get<std::string>(each, "host", "measure"),
-                               json_get<uint16_t>(each, "port", "measure"),
-                               json_get<std::string>(each, "interface", "measure")});
-        }
-        const auto measure =
-            measure_link(addresses, *key, Seconds(json_get<double>(told, "time_s", "measure")),
-                         json_get<int>(told, "connections", "measure"));
+        const auto measure = measure_link(addresses_in(*peer), *key,
+                                          Seconds(json_get<double>(told, "time_s", "measure")),
+                                          json_get<int>(told, "connections", "measure"));
         say({{"latency_s", measure.latency_s},
              {"bytes_per_s", measure.bytes_per_s},
-             {"address", measure.address.host},
-             {"interface", measure.address.interface}});
+             {"addresses", json_of(measure.addresses)}});
         continue;
       }
       key.emplace(from_hex(json_get<std::string>(told, "key", "input"), "the key"));
@@ -228,7 +237,7 @@ void serve_probe(int in, int out) {
                      json_get<uint16_t>(told, "last_port", "input")};
       server.emplace(*key, reach);
       say({{"name", host_name()}, {"addresses", json_of(server->addresses())}});
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       say({{"error", error.what()}});
     }
   }

@@ -2,6 +2,7 @@
 
 // Measures connections between two hosts, by TCP and encrypted as those of replicas are.
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,8 +37,8 @@ class ProbeServer {
 };
 
 struct LinkMeasure {
-  TcpAddress address;      // that has answered
-  double latency_s = 0;    // the median time of a small message there and back
+  std::vector<TcpAddress> addresses;  // that have answered, and by which the connections go
+  double latency_s = 0;    // the median time of a small message there and back, by the first
   double bytes_per_s = 0;  // from there to here, over all connections together
 };
 
@@ -46,10 +47,12 @@ struct LinkMeasure {
 LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time,
                          int connections = 1);
 
+std::vector<TcpAddress> addresses_in(const nlohmann::json& list);  // [{host, port, interface}]
+
 // The part of one host, told by lines of JSON on `in`, with answers on `out`:
 //   {key, interface, first_port, last_port}      -> {name, addresses: [{host, port, interface}]}
 //   {measure: [{host, port, interface}], time_s, connections}
-//                                                -> {latency_s, bytes_per_s, address, interface}
+//                                                -> {latency_s, bytes_per_s, addresses: as above}
 // or {error}. Returns at the end of `in`.
 void serve_probe(int in, int out);
 

@@ -61,7 +61,7 @@ Listener::Impl::Impl(std::string secret, ListenerOptions options)
     for (const HostAddress& each : reached_at(options_.reach)) {
       endpoint_.tcp.push_back({each.address, here.port, each.interface});
     }
-    for (const HostAddress& each : host_addresses()) own_addresses_.push_back(each.address);
+    own_addresses_ = adaptdl::own_addresses();
   }
   if (options_.encrypt) {
     tls_.emplace(hmac_sha256(bytes_of(secret_), bytes_of("adaptdl links between hosts")));
@@ -140,15 +140,6 @@ void Listener::Impl::accept_from(int socket) {
 
 Stream Listener::Impl::to_host(Fd socket, TlsSide side) const {
   return Stream(std::move(socket), tls_, side);
-}
-
-std::vector<TcpAddress> Listener::Impl::leading_away(
-    const std::vector<TcpAddress>& addresses) const {
-  std::vector<TcpAddress> others = addresses;
-  std::erase_if(others, [this](const TcpAddress& each) {
-    return std::ranges::count(own_addresses_, each.host) != 0;
-  });
-  return others.empty() ? addresses : others;
 }
 
 void Listener::Impl::advance(Connections::iterator at) {

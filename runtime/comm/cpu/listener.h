@@ -32,9 +32,7 @@ class Listener::Impl {
   // A connection with another host, whose listener speaks TLS if this one does.
   Stream to_host(Fd socket, TlsSide side) const;
 
-  // Without addresses that this host has, too, such as those of a bridge for containers: they lead
-  // back to it. All of them if all are.
-  std::vector<TcpAddress> leading_away(const std::vector<TcpAddress>& addresses) const;
+  const std::vector<std::string>& own_addresses() const { return own_addresses_; }
 
   struct Arrival {
     Hello hello;

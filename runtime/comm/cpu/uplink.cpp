@@ -10,13 +10,14 @@ namespace adaptdl::comm {
 namespace {
 
 // After one of several links has ended, how long the others may bring nothing: a peer that leaves
-// or dies ends them all.
-constexpr std::chrono::seconds kOthersPatience{1};
+// or dies ends them all, but lost packets of what it has sent come again first.
+constexpr std::chrono::seconds kOthersPatience{2};
 
 // To measure how fast a link is: the least that is left, as smaller blocks only show the latency;
-// and how long what was measured counts.
+// how long what was measured counts; and after how long without a block it is worth one to measure
+// anew.
 constexpr size_t kLeastMeasured = 16 << 10;
-constexpr double kMeasureMemory = 0.25;  // s
+constexpr double kMeasureMemory = 0.25, kMeasureAnew = 5;  // s
 
 // Bytes that the kernel has taken and the peer has not.
 size_t in_flight(int socket) {
@@ -52,8 +53,11 @@ void Uplink::look_at(Link& link) {
   const double taken = static_cast<double>(link.left) - static_cast<double>(left);
   const double seconds = seconds_between(link.looked_at, now);
   if (link.left >= kLeastMeasured && left > 0) {
-    link.taken_bytes += taken;
-    link.taken_s += seconds;
+    // Longer, it was not the link: the peer has not received, or this host had nothing to do there.
+    if (seconds < kMeasureMemory) {
+      link.taken_bytes += taken;
+      link.taken_s += seconds;
+    }
   } else if (link.taken_s > 0 && link.bytes_per_s() * seconds < taken) {  // or in less time
     link.taken_bytes = taken;
     link.taken_s = seconds;
@@ -61,6 +65,9 @@ void Uplink::look_at(Link& link) {
   if (link.taken_s > kMeasureMemory) {
     link.taken_bytes /= 2;
     link.taken_s /= 2;
+  }
+  if (left == 0 && seconds_between(link.queued_at, now) > kMeasureAnew) {
+    link.taken_bytes = link.taken_s = 0;
   }
   link.left = left;
   link.looked_at = now;
@@ -76,10 +83,11 @@ Uplink::Link& Uplink::first_to_send(Peer& peer, size_t bytes) {
   // One that was never measured may be as fast as any.
   const auto seconds = [&](const Link& link) {
     const double speed = link.taken_s > 0 ? link.bytes_per_s() : fastest;
-    return static_cast<double>(link.left + bytes) / std::max(speed, 1.0);
+    return static_cast<double>(link.left + kBlockHeaderBytes + bytes) / std::max(speed, 1.0);
   };
   Link& chosen = *std::ranges::min_element(peer.links, {}, seconds);
   chosen.left += kBlockHeaderBytes + bytes;
+  chosen.queued_at = chosen.looked_at;
   return chosen;
 }
 

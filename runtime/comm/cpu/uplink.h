@@ -66,7 +66,7 @@ class Uplink {
     // What the peer had not taken when last looked at, with what was queued then; and how fast that
     // became less while there was any.
     size_t left = 0;
-    TimePoint looked_at{};
+    TimePoint looked_at{}, queued_at{};
     double taken_bytes = 0, taken_s = 0;
     double bytes_per_s() const { return taken_s > 0 ? taken_bytes / taken_s : 0; }
   };

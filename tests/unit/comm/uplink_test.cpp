@@ -2,7 +2,6 @@
 
 #include "runtime/comm/cpu/uplink.h"
 
-#include <numeric>
 #include <sys/socket.h>
 #include <thread>
 
@@ -85,6 +84,28 @@ TEST_CASE("more than the links take at once") {
   other.join();
 }
 
+TEST_CASE("a link from which nothing is taken gets no more") {
+  TwoHosts hosts(2);
+  const std::string text = text_of(0, 20'000);
+  size_t taken[2] = {0, 0};  // bytes
+  const auto take_all = [&](size_t link) {
+    char buffer[1 << 16];
+    for (ssize_t got; (got = ::recv(hosts.receivers[link], buffer, sizeof buffer, 0)) > 0;) {
+      taken[link] += static_cast<size_t>(got);
+    }
+  };
+  constexpr uint64_t kBlocks = 30;
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    hosts.send(i, text);
+    if (i % 2 == 1) take_all(0);
+  }
+  take_all(1);
+  const size_t block = kBlockHeaderBytes + text.size();
+  CHECK(taken[0] + taken[1] == kBlocks * block);
+  CHECK(taken[1] >= block);
+  CHECK(taken[1] <= 3 * block);
+}
+
 TEST_CASE("what a peer has sent before it left is received") {
   TwoHosts hosts(3);
   const std::vector<std::string> texts{text_of(0, 100), text_of(1, 100), text_of(2, 100)};
@@ -99,7 +120,7 @@ TEST_CASE("a link that ends alone ends the wait for a block that never comes") {
   shutdown(hosts.senders[1], SHUT_WR);
   const TimePoint begun = Monotonic::now();
   CHECK_THROWS_AS(hosts.receive(0, 1), LinkClosed);
-  CHECK(seconds_since(begun) < 10);
+  CHECK(seconds_since(begun) < 60);
 }
 
 TEST_CASE("a block that is not the next one is told") {

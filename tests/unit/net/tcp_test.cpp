@@ -36,22 +36,36 @@ struct Silent {
 
 }  // namespace
 
-TEST_CASE("connections are spread over the addresses that answer") {
-  const std::vector<TcpAddress> addresses{
-      {"10.0.0.1", 1, "a"}, {"10.0.0.2", 1, "b"}, {"10.0.0.3", 1, "c"}};
+TEST_CASE("connections are spread over the interfaces that answer") {
+  const TcpAddress a{"10.0.0.1", 1, "a"}, a6{"fd00::1", 1, "a"}, b{"10.0.1.1", 1, "b"},
+      c{"10.0.2.1", 1, "c"};
   Spread spread;
-  const auto first = [&] { return spread.order(addresses).front().host; };
-  CHECK(first() == "10.0.0.1");
-  CHECK(spread.used(spread.order(addresses), 0));
-  CHECK(first() == "10.0.0.2");
-  CHECK(spread.used(spread.order(addresses), 1));  // 3, as 2 has not answered
-  CHECK(first() == "10.0.0.1");
-  CHECK(!spread.used(spread.order(addresses), 0));
-  CHECK(first() == "10.0.0.3");
-  CHECK(!spread.used(spread.order(addresses), 0));
-  CHECK(spread.order(addresses).back().host == "10.0.0.2");
-  spread.used(spread.order(addresses), 2);  // now it alone answers
-  CHECK(first() == "10.0.0.2");
+  const auto order = [&] {
+    std::string text;
+    for (const TcpAddress& each : spread.order({a, a6, b, c})) text += each.host + " ";
+    return text;
+  };
+  const auto use = [&](size_t which) { return spread.used(spread.order({a, a6, b, c}), which); };
+  CHECK(order() == "10.0.0.1 fd00::1 10.0.1.1 10.0.2.1 ");
+  CHECK(use(0));
+  // Another interface first, then what answers.
+  CHECK(order() == "10.0.1.1 10.0.0.1 10.0.2.1 fd00::1 ");
+  CHECK(!use(1));  // b does not answer
+  CHECK(order() == "10.0.2.1 10.0.0.1 fd00::1 10.0.1.1 ");
+  CHECK(use(0));
+  CHECK(order() == "10.0.2.1 10.0.0.1 fd00::1 10.0.1.1 ");
+  // The next host: its b comes last, as that interface has answered nowhere.
+  spread.next_host();
+  CHECK(order() == "10.0.0.1 fd00::1 10.0.2.1 10.0.1.1 ");
+  CHECK(use(3));  // it alone answers
+  CHECK(order().starts_with("10.0.1.1 "));
+}
+
+TEST_CASE("addresses that this host has, too, lead back to it") {
+  const TcpAddress bridge{"172.17.0.1", 1, "docker0"}, other{"10.0.0.2", 1, "eth0"};
+  CHECK(leading_away({bridge, other}, {"172.17.0.1", "10.0.0.1"}).front().host == "10.0.0.2");
+  CHECK(leading_away({bridge, other}, {"172.17.0.1", "10.0.0.1"}).size() == 1);
+  CHECK(leading_away({bridge}, {"172.17.0.1"}).size() == 1);
 }
 
 TEST_CASE("a range of ports is FIRST-LAST") {
