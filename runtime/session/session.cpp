@@ -117,6 +117,7 @@ void Session::join_launcher(Fd channel) {
   comm::ListenerOptions listener{.tcp = hosts};
   plain_links_ = settings_.value("plain_links", false);
   listener.encrypt = hosts && !plain_links_;
+  links_ = settings_.value("links", 1);
   if (hosts) raise_descriptor_limit();  // for the links with many hosts
   if (const auto reach = settings_.find("reach"); hosts && reach != settings_.end()) {
     listener.reach = {
@@ -362,7 +363,7 @@ void Session::connect_loop() {
       options.names.push_back(fmt::format("replica {}", entry.at("member").get<uint64_t>()));
     }
     options.deadline = Monotonic::now() + std::chrono::seconds(kConnectTimeoutSeconds);
-    options.links = settings_.value("links", 1);
+    options.links = links_;
     std::unique_ptr<comm::Communicator> group;
     std::string problem;
     std::optional<json> unreachable;

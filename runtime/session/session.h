@@ -181,6 +181,7 @@ class Session {
   std::optional<comm::nccl::Connector> nccl_;  // of the connector thread, once that has begun
   std::string told_no_nccl_;                   // the reason that the log has last; connector thread
   bool plain_links_ = false;                   // what hosts exchange is not encrypted
+  int links_ = 1;                              // connections between two hosts for that
 
   // The current membership; used by the training thread only.
   std::unique_ptr<comm::Communicator> current_;
