@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/launch/hosts/ssh_client.h"
 #include "core/launch/hosts/ssh_hosts.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -80,7 +81,7 @@ Command doctor_command() {
                    .doc = "With --hosts: measure the bandwidth with so many connections between "
                           "two hosts, as with --links of `adaptdl run`.",
                    .min = 1,
-                   .max = 16},
+                   .max = kMaxLinks},
                   format_option()},
       .examples = {{"adaptdl doctor", "Check this machine."},
                    {"adaptdl doctor --hosts localhost,node2,node3",

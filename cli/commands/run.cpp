@@ -22,6 +22,7 @@
 #include "core/launch/hosts/slurm.h"
 #include "core/launch/run/run_folder.h"
 #include "core/launch/run/run_tensorboard.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -326,7 +327,7 @@ Command run_command() {
                       "parameters and gradients, by as many of their interfaces as answer. More "
                       "than 1 where the network limits each connection.",
                .min = 1,
-               .max = 16},
+               .max = kMaxLinks},
               {.name = "no-nccl",
                .doc = "Replicas exchange what is on their GPUs through host memory, not by NCCL."},
               {.name = "grace",

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <tuple>
 
 #include "core/base/error.h"
 #include "core/base/poll.h"
@@ -16,7 +17,6 @@ namespace adaptdl {
 namespace {
 
 constexpr std::chrono::milliseconds kHeadStart{250};  // RFC 8305 section 5
-constexpr int kUnanswered = 1 << 20;                  // more connections than any address has
 
 struct InternetAddress {
   sockaddr_storage storage{};
@@ -172,15 +172,15 @@ std::vector<TcpAddress> Spread::order(std::vector<TcpAddress> addresses) const {
     const auto found = counts.find(key);
     return found == counts.end() ? 0 : found->second;
   };
-  const auto connections = [&](const TcpAddress& each) {
-    const int there = count_of(by_address_, each.host);
-    const bool silent = silent_.contains(each.interface) && !answering_.contains(each.interface);
-    return std::pair(silent ? kUnanswered : count_of(by_interface_, each.interface), there);
+  const auto turn = [&](const TcpAddress& each) {
+    const bool last = silent_addresses_.contains(each.host) ||
+                      (silent_.contains(each.interface) && !answering_.contains(each.interface));
+    return std::tuple(last, count_of(by_interface_, each.interface),
+                      count_of(by_address_, each.host));
   };
-  std::ranges::stable_sort(addresses, {}, connections);
+  std::ranges::stable_sort(addresses, {}, turn);
   const auto answers = [&](const TcpAddress& each) {
-    const int there = count_of(by_address_, each.host);
-    return there > 0 && there < kUnanswered;
+    return by_address_.contains(each.host) && !silent_addresses_.contains(each.host);
   };
   if (!addresses.empty()) std::stable_partition(addresses.begin() + 1, addresses.end(), answers);
   return addresses;
@@ -188,16 +188,14 @@ std::vector<TcpAddress> Spread::order(std::vector<TcpAddress> addresses) const {
 
 bool Spread::used(const std::vector<TcpAddress>& tried, size_t which) {
   for (size_t i = 0; i < which; ++i) {
-    by_address_[tried[i].host] = by_interface_[tried[i].interface] = kUnanswered;
+    silent_addresses_.insert(tried[i].host);
     silent_.insert(tried[i].interface);
   }
   const TcpAddress& found = tried[which];
+  silent_addresses_.erase(found.host);
   answering_.insert(found.interface);
-  int& by_interface = by_interface_[found.interface];
-  by_interface = by_interface >= kUnanswered ? 1 : by_interface + 1;
-  int& here = by_address_[found.host];
-  here = here >= kUnanswered ? 1 : here + 1;
-  return here == 1;
+  ++by_interface_[found.interface];
+  return ++by_address_[found.host] == 1;
 }
 
 std::string connect_problem(int error) {

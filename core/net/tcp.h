@@ -84,12 +84,14 @@ std::vector<TcpAddress> leading_away(const std::vector<TcpAddress>& addresses,
                                      const std::vector<std::string>& own);
 std::vector<std::string> own_addresses();  // of this host. Throws Error
 
+inline constexpr int kMaxLinks = 16;  // connections for data between two hosts
+
 // Spreads several connections to a host over its interfaces and addresses, for one host after
 // another. One thread.
 class Spread {
  public:
   // Begins another host.
-  void next_host() { by_interface_.clear(), by_address_.clear(); }
+  void next_host() { by_interface_.clear(), by_address_.clear(), silent_addresses_.clear(); }
   // As the host's next connection should try them: the one whose interface has the fewest, then
   // those by which some go, as these answer, then the others.
   std::vector<TcpAddress> order(std::vector<TcpAddress> addresses) const;
@@ -100,6 +102,7 @@ class Spread {
 
  private:
   std::map<std::string, int> by_interface_, by_address_;  // connections to this host
+  std::set<std::string> silent_addresses_;                // of it
   std::set<std::string> answering_, silent_;              // interfaces
 };
 

@@ -23,6 +23,7 @@
 #include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/net/addresses.h"
+#include "core/net/tcp.h"
 #include "runtime/comm/abort_signal.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/device.h"
@@ -63,8 +64,6 @@ class Listener {
  private:
   std::unique_ptr<Impl> impl_;
 };
-
-inline constexpr int kMaxLinks = 16;
 
 struct GroupOptions {
   // Must increase with every connect() of a Listener, which refuses older generations.

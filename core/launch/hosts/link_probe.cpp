@@ -117,7 +117,7 @@ struct ProbeConnection {
 // By the first address at which a ProbeServer answers.
 ProbeConnection connect_probe(const std::vector<TcpAddress>& addresses, const TlsKey& key,
                               Spread& spread, Seconds time) {
-  const std::vector<TcpAddress> order = spread.order(leading_away(addresses, own_addresses()));
+  const std::vector<TcpAddress> order = spread.order(addresses);
   Dialling dialling(order);
   while (auto found = dialling.next(Monotonic::now() + kProbeConnectPatience)) {
     try {
@@ -195,11 +195,12 @@ void ProbeServer::run() {
 
 LinkMeasure measure_link(const std::vector<TcpAddress>& addresses, const TlsKey& key, Seconds time,
                          int connections) {
+  const std::vector<TcpAddress> there = leading_away(addresses, own_addresses());
   Spread spread;
   LinkMeasure measure;
   std::vector<Stream> streams;
   for (int i = 0; i < connections; ++i) {
-    ProbeConnection next = connect_probe(addresses, key, spread, i == 0 ? time / 4 : Seconds(0));
+    ProbeConnection next = connect_probe(there, key, spread, i == 0 ? time / 4 : Seconds(0));
     if (i == 0) measure.latency_s = next.latency_s;
     if (next.first) measure.addresses.push_back(std::move(next.address));
     streams.push_back(std::move(next.stream));

@@ -30,20 +30,18 @@ size_t in_flight(int socket) {
 Uplink::Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams,
                const AbortSignal& over)
     : generation_(generation), over_(over) {
-  for (auto& of_host : streams) {
+  for (size_t host = 0; host < streams.size(); ++host) {
     Peer& peer = peers_.emplace_back();
-    for (Stream& stream : of_host) peer.links.push_back({.stream = std::move(stream)});
+    for (Stream& stream : streams[host]) {
+      peer.links.push_back({.stream = std::move(stream), .host = host});
+    }
   }
 }
 
 void Uplink::closed(const Link& link) const {
-  const auto holds = [&link](const Peer& peer) {
-    return !peer.links.empty() && &link >= &peer.links.front() && &link <= &peer.links.back();
-  };
   const std::string problem = link.stream.problem();
   throw LinkClosed(fmt::format("generation {}: the data link to host {} closed{}{}", generation_,
-                               std::ranges::find_if(peers_, holds) - peers_.begin(),
-                               problem.empty() ? "" : ": ", problem));
+                               link.host, problem.empty() ? "" : ": ", problem));
 }
 
 void Uplink::look_at(Link& link) {
@@ -125,7 +123,7 @@ void Uplink::push_all() {
   }
 }
 
-bool Uplink::wait(std::span<const Link* const> reading, std::optional<TimePoint> deadline) {
+bool Uplink::wait(std::span<const Link* const> reading, TimePoint deadline) {
   if (over_.aborted()) throw Aborted(over_.reason());
   std::vector<pollfd> watched{{over_.fd(), POLLIN, 0}};
   for (const Peer& peer : peers_) {
@@ -136,8 +134,8 @@ bool Uplink::wait(std::span<const Link* const> reading, std::optional<TimePoint>
     }
   }
   int timeout = -1;
-  if (deadline) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Monotonic::now());
+  if (deadline != TimePoint::max()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
     timeout = static_cast<int>(std::max<int64_t>(left.count(), 0));
   }
   const int ready = poll(watched.data(), watched.size(), timeout);
@@ -188,8 +186,8 @@ Uplink::Link& Uplink::next_block(Peer& peer) {
     if (ended != nullptr && silent.empty()) closed(*ended);
     // Each has a block, and none is the next one: the caller tells what has come instead.
     if (silent.empty()) return peer.links.front();
-    std::optional<TimePoint> deadline;
-    if (ended != nullptr) deadline = Monotonic::now() + kOthersPatience;
+    const TimePoint deadline =
+        ended != nullptr ? Monotonic::now() + kOthersPatience : TimePoint::max();
     if (!wait(silent, deadline)) closed(*ended);
   }
 }

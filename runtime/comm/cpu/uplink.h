@@ -58,6 +58,7 @@ class Uplink {
   };
   struct Link {
     Stream stream;
+    size_t host;
     std::deque<Outgoing> queue;
     uint8_t header[kBlockHeaderBytes] = {};  // of the next block that comes, as far as it has come
     size_t header_bytes = 0;
@@ -80,7 +81,7 @@ class Uplink {
   void push(Link& link);  // sends what can be sent now
   void push_all();
   // For room in any queue's socket, or for data of one of `reading`; false at the deadline.
-  bool wait(std::span<const Link* const> reading, std::optional<TimePoint> deadline = {});
+  bool wait(std::span<const Link* const> reading, TimePoint deadline = TimePoint::max());
   void read_header(Link& link);
   Link& next_block(Peer& peer);  // waits for it
   void fill(Link& link, std::span<std::byte> data);

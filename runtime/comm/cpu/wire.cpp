@@ -5,7 +5,7 @@
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
-#include "runtime/comm/connect.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::comm {
 namespace {
