@@ -132,6 +132,14 @@ class RegisteredTest(unittest.TestCase):
             self.assertEqual(registered.unregistered(root),
                              ["core/base/lost.cpp", "tests/forgotten.cpp"])
 
+    def test_finds_the_forgotten_scenario(self):
+        with tempfile.TemporaryDirectory() as root:
+            write(root, {"a.py": "main(one, two,\n     three)\n", "b.py": "main(one, two)\n"})
+            a, b = (os.path.join(root, name) for name in ("a.py", "b.py"))
+            commands = [["python3", a, "--only", "one"], ["python3", a, "--only", "three"],
+                        ["python3", b, "--only", "one"], ["python3", b], ["/bin/true"]]
+            self.assertEqual(registered.never_run(commands), [f"{a}: two"])
+
 
 class RoomsTest(unittest.TestCase):
     def problems(self, files):
