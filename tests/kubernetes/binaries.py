@@ -89,8 +89,9 @@ class Builder:
         """Builds in another folder, then moves: so they are complete. `name`: for one file."""
         made = os.path.join(folder, "made")
         os.makedirs(made)
-        self.go(folder, "build", "-ldflags", "-s -w " + flags, "-o", os.path.join(made, name),
-                *targets)
+        # Nobody debugs them: without DWARF they are made in five sixths of the time.
+        self.go(folder, "build", "-gcflags", "all=-dwarf=false", "-ldflags", "-s -w " + flags,
+                "-o", os.path.join(made, name), *targets)
         for name in os.listdir(made):
             os.replace(os.path.join(made, name), os.path.join(self.bin, name))
 
