@@ -59,13 +59,17 @@ std::string replicas_text(const JobView& job) {
   return fmt::format("{} of {} or more", job.replicas, job.min_replicas);
 }
 
-// Replicas that are much slower than the others, with the evidence.
-std::vector<std::string> slow_replicas(const JobView& job) {
+// Replicas and networks that are much slower than the others, with the evidence.
+std::vector<std::string> slow_parts(const JobView& job) {
   std::vector<std::string> lines;
   if (!job.status.is_object()) return lines;
-  const auto all = job.status.find("stragglers");
-  if (all == job.status.end() || !all->is_array()) return lines;
-  for (const Json& one : *all) lines.push_back(slow_replica_line(one));
+  const auto add = [&](const char* key, std::string (*line_of)(const Json&)) {
+    const auto all = job.status.find(key);
+    if (all == job.status.end() || !all->is_array()) return;
+    for (const Json& one : *all) lines.push_back(line_of(one));
+  };
+  add("stragglers", slow_replica_line);
+  add("slow_links", slow_link_line);
   return lines;
 }
 
@@ -82,7 +86,7 @@ std::string describe_job(const JobView& job, const JobDetails& details) {
   if (!job.slots.empty()) line(text, "Slots", fmt::format("{}", fmt::join(job.slots, ", ")));
   if (!job.nodes.empty()) line(text, "Nodes", fmt::format("{}", fmt::join(job.nodes, ", ")));
   line(text, "Why", job.why);
-  for (const std::string& slow : slow_replicas(job)) line(text, "Slow", slow);
+  for (const std::string& slow : slow_parts(job)) line(text, "Slow", slow);
   line(text, "GPUs", gpus_text(training_facts(job)));
   line(text, "Restarts",
        fmt::format("{} changes of its allocation, {} failures in a row", job.restarts,

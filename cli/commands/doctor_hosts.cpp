@@ -11,11 +11,6 @@ namespace {
 constexpr double kGradients = 100e6;  // bytes: of 25 million parameters in f32
 constexpr double kSlow = 2;           // times slower than the middle one is worth a word
 
-std::string rate_text(double bytes_per_s) {
-  return bytes_per_s < 1e9 ? fmt::format("{:.3g} MB/s", bytes_per_s / 1e6)
-                           : fmt::format("{:.3g} GB/s", bytes_per_s / 1e9);
-}
-
 std::string time_text(double seconds) {
   return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
 }
@@ -69,7 +64,7 @@ std::string describe(const launch::HostCheck& check, const std::vector<std::stri
     }
     rows.push_back({from, to, link.measure ? addresses_text(link.measure->addresses) : "none",
                     link.measure ? time_text(link.measure->latency_s) : "-",
-                    link.bytes_per_s ? rate_text(*link.bytes_per_s) : "-"});
+                    link.bytes_per_s ? network_rate(*link.bytes_per_s) : "-"});
   }
   for (size_t i = 0; i < hosts.size(); ++i) {
     if (check.problems[i].empty()) continue;
@@ -82,7 +77,7 @@ std::string describe(const launch::HostCheck& check, const std::vector<std::stri
         "hosts at least\n{}: the slowest link, from {} to {}, carries {} over {}.\n"
         "(Half of it with gradient_compression=bf16.)\n",
         taking_part(check), time_text(all_reduce_s(check, *link)), hosts[link->from],
-        hosts[link->to], rate_text(*link->bytes_per_s),
+        hosts[link->to], network_rate(*link->bytes_per_s),
         check.connections == 1 ? "one connection"
                                : fmt::format("{} connections", check.connections));
     if (stands_out(check, *link)) {

@@ -68,6 +68,11 @@ std::string short_number(double value) {
   return fmt::format("{:.{}f}{}", value, digits, suffix);
 }
 
+std::string network_rate(double bytes_per_s) {
+  return bytes_per_s < 1e9 ? fmt::format("{:.3g} MB/s", bytes_per_s / 1e6)
+                           : fmt::format("{:.3g} GB/s", bytes_per_s / 1e9);
+}
+
 std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+,:@%";

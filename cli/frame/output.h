@@ -31,6 +31,9 @@ std::string shape_text(const std::vector<int64_t>& shape);
 // "12.3k": three digits, and k, M or G.
 std::string short_number(double value);
 
+// "12.5 MB/s", as networks are measured.
+std::string network_rate(double bytes_per_s);
+
 // The word as a POSIX shell reads it: in single quotes if it needs them.
 std::string shell_word(std::string_view word);
 

@@ -70,7 +70,12 @@ std::string slow_replicas(const Json& status) {
   return fmt::format(", no. {} slow", fmt::join(names, " and "));
 }
 
-// "2 -> 3" during a rescale; "2 + 1 spare"; "4, no. 1 slow".
+bool has_slow_links(const Json& status) {
+  const auto all = status.find("slow_links");
+  return all != status.end() && all->is_array() && !all->empty();
+}
+
+// "2 -> 3" during a rescale; "2 + 1 spare"; "4, no. 1 slow"; "4, slow network".
 std::string replicas_text(const Json& status, int64_t otherwise) {
   const auto now = status.find("replicas"), target = status.find("target");
   if (now == status.end() || !now->is_number_integer()) return std::to_string(otherwise);
@@ -80,7 +85,7 @@ std::string replicas_text(const Json& status, int64_t otherwise) {
   if (spares != status.end() && spares->is_number_integer() && *spares != 0) {
     text += fmt::format(" + {} spare{}", dump_json(*spares), *spares == 1 ? "" : "s");
   }
-  return text + slow_replicas(status);
+  return text + slow_replicas(status) + (has_slow_links(status) ? ", slow network" : "");
 }
 
 }  // namespace

@@ -206,6 +206,26 @@ std::string straggler_line(const Json& event) {
                      short_number(number(event, "samples_per_s").value_or(0.0)));
 }
 
+// "the network of node7", "the network between node3 and node7".
+std::string link_name(const Json& event) {
+  const auto end = [&](const char* host, const char* member) {
+    const std::string name = text_at(event, host);
+    if (!name.empty()) return name;
+    return fmt::format("the host of replica {}", integer(event, member).value_or(0));
+  };
+  const std::string host = end("host", "member");
+  if (!integer(event, "peer")) return "the network of " + host;
+  return fmt::format("the network between {} and {}", host, end("peer_host", "peer"));
+}
+
+std::string link_line(const Json& event) {
+  const std::string state = text_at(event, "state");
+  if (state == "slow" || state == "changed") return slow_link_line(event);
+  if (state == "over") return link_name(event) + " is as fast as the others again";
+  if (state == "gone") return link_name(event) + ", which was slow, is not used any more";
+  return "";
+}
+
 std::string start_line(const Json& event) {
   const bool evaluate = event.value("evaluate", Json()) == true;
   std::string line =
@@ -336,6 +356,15 @@ std::string slow_replica_line(const Json& straggler) {
       ms("others_sample_s"), 100 * number(straggler, "waited").value_or(0.0));
 }
 
+std::string slow_link_line(const Json& link) {
+  const auto rate = [&](const char* key) { return network_rate(number(link, key).value_or(0.0)); };
+  return fmt::format(
+      "{} is slow: {}, where the others have {} ({:.1f} times as much) and wait {:.0f} % of the "
+      "time",
+      link_name(link), rate("bytes_per_s"), rate("others_bytes_per_s"),
+      number(link, "factor").value_or(0.0), 100 * number(link, "waited").value_or(0.0));
+}
+
 std::string describe(const BatchShape& batch) {
   return fmt::format("{} x {} x {} = {}", batch.replicas, batch.atomic, batch.passes, batch.batch);
 }
@@ -363,6 +392,8 @@ std::string event_line(const RunState& before, const Json& event, bool moving, b
     line = failure_line(event);
   } else if (kind == "straggler") {
     line = straggler_line(event);
+  } else if (kind == "slow_link") {
+    line = link_line(event);
   } else if (kind == "skipped") {
     line = fmt::format("step {} skipped: {}", integer(event, "step").value_or(0),
                        text_at(event, "reason"));

@@ -95,6 +95,10 @@ std::string evaluation(const RunState& state);
 // stragglers in a run's status.
 std::string slow_replica_line(const Json& straggler);
 
+// "the network of node7 is slow: ...", likewise: of an event `slow_link`, or of one of the slow
+// links in a run's status.
+std::string slow_link_line(const Json& link);
+
 // "3 x 32 x 2 = 192"
 std::string describe(const BatchShape& batch);
 

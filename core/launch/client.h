@@ -4,17 +4,19 @@
 // are one line of JSON each over the run's control socket.
 //
 //   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, spares,
-//                             members, stragglers, target, min, max, slots, restartable, hints,
-//                             step, epoch, loss, progress, progress_total, seconds_left, batch,
-//                             samples_per_s, goodput, gpu_busy_percent, gpu_temperature_c,
-//                             gpu_power_w, gpu_memory_used_bytes, started, seconds, checkpoint_dir,
-//                             log_dir, output_dir}
+//                             members, stragglers, slow_links, target, min, max, slots,
+//                             restartable, hints, step, epoch, loss, progress, progress_total,
+//                             seconds_left, batch, samples_per_s, goodput, gpu_busy_percent,
+//                             gpu_temperature_c, gpu_power_w, gpu_memory_used_bytes, started,
+//                             seconds, checkpoint_dir, log_dir, output_dir}
 //     hints: what the job has measured, as in core/job/hints.h; null until it reports them
 //     progress to gpu_memory_used_bytes: as in io/run_progress.h, null until known
 //     seconds: since this launcher started (with a fraction); `started` is that time, RFC 3339
 //     slots: those of the living replicas; null if the run was started without slots
 //     stragglers: replicas that are much slower than the others now: [{member, host, sample_s,
 //     others_sample_s, factor, waited}] as in the event `straggler`
+//     slow_links: networks that are much slower than the others now: [{member, host, peer,
+//     peer_host, bytes_per_s, others_bytes_per_s, factor, waited}] as in the event `slow_link`
 //     spares: those that are ready; `replicas` does not count them
 //     restartable: whether a command has exited with 143 when it was asked to stop; else null
 //   {"request": "scale", "replicas": N} -> {ok, from, to}

@@ -50,6 +50,16 @@ struct UsedAddress {
   std::string interface;
 };
 
+// What the kernel has measured of the connections to another host since they exist.
+struct LinkUse {
+  int rank = 0;        // the host's lowest
+  uint64_t bytes = 0;  // that the other host has taken
+  // While the other host had not acknowledged something, for which it had room. At the end of a
+  // collective it may take its time for that (RFC 1122, section 4.2.3.2), 40 ms on Linux.
+  double busy_s = 0;
+  uint64_t collectives = 0;  // in that time
+};
+
 // One generation of one group.
 //
 // Threads: one thread at a time calls collectives. All members call the same ones in the same order
@@ -111,6 +121,9 @@ class Communicator {
 
   // The addresses that connections from this member to other hosts use, of both their ends.
   virtual std::vector<UsedAddress> used_addresses() const { return {}; }
+
+  // By other host; at the lowest rank of each host, else nothing.
+  virtual std::vector<LinkUse> link_use() const { return {}; }
 
  protected:
   Communicator() = default;

@@ -68,6 +68,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       batch_policy_(spec, data_.train.size()),
       hint_sender_(session),
       pace_sender_(session),
+      link_sender_(session),
       models_(program, spec, options),
       state_(program, spec, optimizer_, schedule_, batch_policy_, checkpointer_),
       progress_(state_.progress),
@@ -246,6 +247,7 @@ void TrainingReplica::finish_tick() {
   reporter_.step_ended(progress_.step, done.facts.summary.slowest_s);
   hint_sender_.step_ended(progress_, *last_, batch_policy_);
   pace_sender_.step_ended(*last_);
+  link_sender_.step_ended();
   const auto now = Monotonic::now();
   last_step_s_ = last_step_end_ == TimePoint{} ? 0 : seconds_between(last_step_end_, now);
   last_step_end_ = now;

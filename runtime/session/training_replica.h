@@ -15,6 +15,7 @@
 #include "runtime/session/model_saver.h"
 #include "runtime/session/report/gpu_sender.h"
 #include "runtime/session/report/hint_sender.h"
+#include "runtime/session/report/link_sender.h"
 #include "runtime/session/report/pace_sender.h"
 #include "runtime/session/report/reporter.h"
 #include "runtime/session/state_digest.h"
@@ -75,6 +76,7 @@ class TrainingReplica {
   BatchPolicy batch_policy_;
   HintSender hint_sender_;
   PaceSender pace_sender_;
+  LinkSender link_sender_;
   std::optional<GpuSender> gpu_sender_;  // of a replica with a GPU, from its announcement on
   ModelSaver models_;
   TrainingState state_;

@@ -158,6 +158,8 @@ def settings(data, batch="{initial: 24}", optimizer="{kind: sgd, lr: 0.05, momen
 
 POINTS = "    - {path: points.npy}\n    - {path: labels.npy}\n"
 INDICES = "    - {path: values.npy}\n"
+WIDE = 1 << 18  # parameters: 1 MiB of gradients, so that their transfer takes time
+
 SYNTHETIC = ("    - {format: synthetic, samples: 4800, shape: [2500], seed: 1}\n"
              "    - {format: synthetic, samples: 4800, classes: 2500, seed: 2}\n")
 
@@ -218,6 +220,7 @@ def main():
         archive("large", code, parameters,
                 settings(SYNTHETIC, optimizer="{kind: sgd, lr: 0.01}", epochs=1000)),
         archive("samples", SAMPLES, w, settings(INDICES, epochs=3)),
+        archive("wide", SAMPLES, {"w": [WIDE]}, settings(INDICES, epochs=1000000)),
         archive("nonfinite", NONFINITE, w, settings(
             "    - {path: ones.npy}\n", optimizer="{kind: sgd, lr: 0.01}", epochs=2,
             more=in_order).replace("batch:", "  shuffle: false\nbatch:")),

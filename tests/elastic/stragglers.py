@@ -126,6 +126,46 @@ def on_another_host(folder, draw):
         check(other.end() == 143, "a host of a stopped run")
 
 
+def slow_network(folder, draw):
+    """A host whose network is slow in one direction is named, and two hosts with a slow network
+    between them; when it is as fast as the others again, that is told."""
+    with Site(folder, 3) as site:
+        runs = [site.run(0, "3", program="wide")]
+        site.share_key()
+        runs += [site.run(host, "3", program="wide") for host in (1, 2)]
+        run = runs[0]
+        run.wait_step(20)
+        check(run.of("slow_link") == [], "one is named without cause", run.of("slow_link"))
+        host = draw.choice((0, 1, 2))
+        others = [other for other in (0, 1, 2) if other != host]
+        for ends in ([host], others), (others[:1], others[1:]):
+            seen = len(run.of("slow_link"))
+            site.network.fail(*ends, rate=400_000)
+            news = run.wait_for(lambda events: [e for e in events if e["event"] == "slow_link"][
+                seen:], "a slow network", LONG)
+            told = news[0]
+            print(f"    {told['bytes_per_s'] / 1e6:.1f} of {told['others_bytes_per_s'] / 1e6:.0f} "
+                  f"MB/s, waited {told['waited']:.2f}", flush=True)
+            check(told["state"] == "slow" and told["waited"] > 0.1, "odd evidence", told)
+            check(told["bytes_per_s"] < 1_000_000 < told["others_bytes_per_s"], "odd rates", told)
+            whole = told["peer"] is None
+            check(whole == (len(ends[1]) == 2), "a host for a connection, or the other way", told)
+            status = run.request(request="status")
+            check([s["member"] for s in status["slow_links"]] == [told["member"]], "its status",
+                  status)
+            code, out, err = folder.command("ls")
+            check(code == 0 and "3, slow network" in out, "ls does not show it", out, err)
+            run.says(f"the network {'of' if whole else 'between'} {told['host']}")
+            site.network.heal()
+            run.wait_event("slow_link", LONG, state="over", member=told["member"],
+                           peer=told["peer"])
+        check(run.of("straggler") == [], "a replica is named", run.of("straggler"))
+        run.signal(signal.SIGTERM)
+        run.expect_end(143)
+        for other in runs[1:]:
+            check(other.end() == 143, "a host of a stopped run")
+
+
 def nobody_among_equals(folder, draw):
     """More replicas than cores, batches that end early, rescales and a death: nobody is named."""
     run = start(folder, 4)
@@ -142,4 +182,4 @@ def nobody_among_equals(folder, draw):
     run.expect_end(143)
 
 
-main(named_while_slow, replaced, on_another_host, nobody_among_equals)
+main(named_while_slow, replaced, on_another_host, slow_network, nobody_among_equals)

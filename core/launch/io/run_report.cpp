@@ -21,6 +21,13 @@ json evidence(const StragglerFacts& facts) {
           {"factor", facts.factor},     {"waited", facts.waited}};
 }
 
+json evidence(const SlowLinkFacts& facts) {
+  return {{"member", facts.member},           {"host", or_null(facts.host)},
+          {"peer", or_null(facts.peer)},      {"peer_host", or_null(facts.peer_host)},
+          {"bytes_per_s", facts.bytes_per_s}, {"others_bytes_per_s", facts.others_bytes_per_s},
+          {"factor", facts.factor},           {"waited", facts.waited}};
+}
+
 }  // namespace
 
 RunReport::RunReport(RunIdentity identity, OutputQueue& output, Keep keep)
@@ -117,6 +124,12 @@ void RunReport::straggler(const StragglerFacts& facts) {
   emit(std::move(event));
 }
 
+void RunReport::slow_link(const SlowLinkFacts& facts) {
+  json event = evidence(facts);
+  event.update({{"event", "slow_link"}, {"state", facts.state}});
+  emit(std::move(event));
+}
+
 void RunReport::gpu(const GpuFacts& facts) {
   emit({{"event", "gpu"},
         {"member", facts.member},
@@ -179,6 +192,8 @@ json RunReport::status(const StatusFacts& facts) const {
   }
   json stragglers = json::array();
   for (const StragglerFacts& one : facts.stragglers) stragglers.push_back(evidence(one));
+  json slow_links = json::array();
+  for (const SlowLinkFacts& one : facts.slow_links) slow_links.push_back(evidence(one));
   json status = {{"name", identity_.name},
                  {"pid", getpid()},
                  {"program", identity_.program},
@@ -189,6 +204,7 @@ json RunReport::status(const StatusFacts& facts) const {
                  {"spares", facts.spares},
                  {"members", std::move(members)},
                  {"stragglers", std::move(stragglers)},
+                 {"slow_links", std::move(slow_links)},
                  {"target", facts.target},
                  {"min", facts.min},
                  {"max", facts.max},

@@ -97,6 +97,19 @@ struct StragglerFacts {
   std::string reason;  // why it is kept
 };
 
+// The network of a host, or between two, that is slower than the others (link_watch.h).
+struct SlowLinkFacts {
+  std::string state;  // slow, changed, over, gone
+  MemberId member = 0;
+  std::string host;              // its name
+  std::optional<MemberId> peer;  // the other end; none: all connections of the host
+  std::string peer_host;
+  double bytes_per_s = 0;
+  double others_bytes_per_s = 0;  // median of the others
+  double factor = 0;              // of these two
+  double waited = 0;              // share of the time that it was busy for longer than they
+};
+
 // What the driver says of a replica's GPU.
 struct GpuFacts {
   MemberId member = 0;
@@ -143,6 +156,7 @@ struct StatusFacts {
   size_t replicas = 0, spares = 0;  // spares: that are ready
   std::vector<Replica> members;
   std::vector<StragglerFacts> stragglers;
+  std::vector<SlowLinkFacts> slow_links;
   int target = 1, min = 1, max = 1;
   std::optional<std::vector<int>> slots;
   std::optional<bool> restartable;  // of a command, as in CommandFacts
@@ -166,6 +180,7 @@ class RunReport {
   void hang(const HangFacts& facts);
   void mirror(const MirrorFacts& facts);
   void straggler(const StragglerFacts& facts);
+  void slow_link(const SlowLinkFacts& facts);
   void gpu(const GpuFacts& facts);
   void from_replica(nlohmann::json event);
   // A rescale that a replica has measured; the launcher adds why it happened.

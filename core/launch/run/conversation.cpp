@@ -43,6 +43,8 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
     replica.saves = message.at("saving").get<bool>();
   } else if (type == "pace") {
     stragglers.pace(message);
+  } else if (type == "links") {
+    stragglers.links(id, message);
   } else if (type == "gpu") {
     on_gpu(id, message);
   } else if (type == "copied") {

@@ -320,6 +320,7 @@ nlohmann::json Launcher::status() const {
     facts.members.push_back({id, replica->process->pid(), state_name(*member, spare)});
   }
   facts.stragglers = stragglers_.facts();
+  facts.slow_links = stragglers_.slow_links();
   facts.reason = end_.ending() ? end_.ending()->result : reason_;
   facts.generation = static_cast<int64_t>(view_.current.number);
   facts.replicas = static_cast<size_t>(view_.trained());

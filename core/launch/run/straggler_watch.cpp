@@ -42,7 +42,7 @@ std::vector<Straggler> compare_paces(const PaceWindow& window) {
   return result;
 }
 
-Straggler StragglerWatch::mean(const std::deque<Straggler>& windows) {
+Straggler Straggler::mean(const std::deque<Straggler>& windows) {
   const auto count = static_cast<double>(windows.size());
   Straggler sum{.member = windows.front().member};
   for (const Straggler& one : windows) {
@@ -54,54 +54,13 @@ Straggler StragglerWatch::mean(const std::deque<Straggler>& windows) {
 }
 
 std::vector<StragglerWatch::News> StragglerWatch::window(const PaceWindow& window) {
-  std::vector<News> news;
-  for (const Straggler& now : compare_paces(window)) {
-    State& state = states_[now.member];
-    state.newest.push_back(now);
-    if (state.newest.size() > kWindows) state.newest.pop_front();
-    state.slow = now.factor() > kSlow && now.waited > kWaited ? state.slow + 1 : 0;
-    state.fast = now.factor() < kFast ? state.fast + 1 : 0;
-    const Straggler evidence = mean(state.newest);
-    if (!state.named) {
-      if (state.slow < kWindows) continue;
-      state.named = true;
-      news.push_back({News::What::slow, evidence});
-    } else if (state.fast >= kWindows) {
-      state.named = false;
-      news.push_back({News::What::over, evidence});
-    } else {
-      const double change = evidence.factor() / state.told.factor();
-      if (state.slow < kWindows || (change < kChange && change > 1 / kChange)) continue;
-      news.push_back({News::What::changed, evidence});
-    }
-    state.told = evidence;
-  }
-  return news;
+  return watch_.window(compare_paces(window));
 }
 
 std::vector<StragglerWatch::News> StragglerWatch::members(const std::vector<MemberId>& members) {
-  std::vector<News> news;
-  std::map<MemberId, State> kept;
-  for (auto& [id, state] : states_) {
-    if (!state.named) continue;
-    const bool stays = std::ranges::find(members, id) != members.end();
-    if (!stays || members.size() <= kLeastOthers) {
-      news.push_back({News::What::gone, mean(state.newest)});
-    } else {
-      state.slow = state.fast = 0;
-      kept[id] = std::move(state);
-    }
-  }
-  states_ = std::move(kept);
-  return news;
-}
-
-std::vector<Straggler> StragglerWatch::stragglers() const {
-  std::vector<Straggler> result;
-  for (const auto& [id, state] : states_) {
-    if (state.named) result.push_back(mean(state.newest));
-  }
-  return result;
+  return watch_.keep([&](MemberId id) {
+    return members.size() > kLeastOthers && std::ranges::find(members, id) != members.end();
+  });
 }
 
 }  // namespace adaptdl::launch

@@ -2,22 +2,18 @@
 
 // Which replicas are much slower than the others, judged by what they measure. Pure: no clock.
 //
-// A replica is a straggler if in several windows in a row
-//  - it computes a sample in more than kSlow times the median of the others, and
-//  - the others wait for it, in the sum for more than kWaited of the time.
+// A replica is a straggler (slow_watch.h) if it computes a sample in more than kSlow times the
+// median of the others, and these wait for it.
 // It compares itself with replicas on the same kind of accelerator, at least two of them, since of
 // two replicas nobody can say which one is as it should be. If most are slow, as on a machine with
-// too much to do, the median is slow, and nobody is named. What disturbs a single window names
-// nobody, either. A straggler is one until it has computed a sample in less than kFast times the
-// median in as many windows in a row.
+// too much to do, the median is slow, and nobody is named.
 
-#include <cstdint>
 #include <deque>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "core/launch/io/protocol.h"
+#include "core/launch/run/slow_watch.h"
 
 namespace adaptdl::launch {
 
@@ -36,34 +32,24 @@ struct PaceWindow {
   std::vector<Pace> replicas;
 };
 
-// The evidence: means over the newest windows.
+// The evidence.
 struct Straggler {
+  static constexpr double kSlow = 1.5, kFast = 1.25;
+
   MemberId member = 0;
   double sample_s = 0;         // seconds that it computes for a sample
   double others_sample_s = 0;  // median of the others
   double waited = 0;           // share of the time that the others waited for it, 0 to 1
   double factor() const { return sample_s / others_sample_s; }
+  MemberId key() const { return member; }
+  static Straggler mean(const std::deque<Straggler>& windows);
 };
 
 // One thread.
 class StragglerWatch {
  public:
-  static constexpr double kSlow = 1.5, kFast = 1.25;
-  static constexpr double kWaited = 0.1;
-  static constexpr size_t kWindows = 3;  // in a row
-  // A factor that changes by so much is told again.
-  static constexpr double kChange = 2;
-
-  struct News {
-    enum class What {
-      slow,     // a new straggler
-      changed,  // still one, by another factor
-      over,     // it is as fast as the others
-      gone,     // it does not train any more, or with too few others to compare
-    };
-    What what = What::slow;
-    Straggler evidence;
-  };
+  using News = SlowWatch<Straggler>::News;
+  static constexpr size_t kWindows = SlowWatch<Straggler>::kWindows;
 
   // The next window. Ignores replicas without samples, and numbers that are not finite or negative.
   std::vector<News> window(const PaceWindow& window);
@@ -73,18 +59,10 @@ class StragglerWatch {
   std::vector<News> members(const std::vector<MemberId>& members);
 
   // Who is named, in order of member.
-  std::vector<Straggler> stragglers() const;
+  std::vector<Straggler> stragglers() const { return watch_.named(); }
 
  private:
-  struct State {
-    std::deque<Straggler> newest;  // at most kWindows
-    size_t slow = 0, fast = 0;     // windows in a row
-    bool named = false;
-    Straggler told;
-  };
-  static Straggler mean(const std::deque<Straggler>& windows);
-
-  std::map<MemberId, State> states_;
+  SlowWatch<Straggler> watch_;
 };
 
 // The evidence of one window on each replica that can be compared. Pure.

@@ -74,6 +74,18 @@ void CpuCommunicator::abort(const std::string& reason) noexcept {
   control_.tell_all({ControlKind::abort, generation(), call_.load(), reason});
 }
 
+std::vector<LinkUse> CpuCommunicator::link_use() const {
+  std::vector<LinkUse> all;
+  for (int host = 0; host < layout_.host_count(); ++host) {
+    if (!uplink_.has_links(host)) continue;
+    const Uplink::Use use = uplink_.use(host);
+    const int rank = layout_.hosts[static_cast<size_t>(host)].front();
+    all.push_back(
+        {.rank = rank, .bytes = use.bytes, .busy_s = use.busy_s, .collectives = call_.load()});
+  }
+  return all;
+}
+
 std::optional<TimePoint> CpuCommunicator::waiting_since() const {
   const TimePoint begun = begun_.load();
   return begun == TimePoint{} ? std::nullopt : std::optional(begun);

@@ -43,6 +43,7 @@ class CpuCommunicator final : public Communicator {
   std::optional<TimePoint> waiting_since() const override;
   std::string describe_links() const override { return links_.described; }
   std::vector<UsedAddress> used_addresses() const override { return links_.used; }
+  std::vector<LinkUse> link_use() const override;
 
  private:
   enum class Kind : uint8_t { all_reduce = 1, broadcast, all_gather, barrier };

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 namespace adaptdl::comm {
 namespace {
@@ -208,6 +211,20 @@ void Uplink::receive(int host, BlockKind kind, uint64_t call, uint64_t index, vo
   link.block.reset();
   link.header_bytes = 0;
   fill(link, {static_cast<std::byte*>(data), bytes});
+}
+
+Uplink::Use Uplink::use(int host) const {
+  Use sum;
+  for (const Link& link : peers_[static_cast<size_t>(host)].links) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (getsockopt(link.stream.fd(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+    if (size < offsetof(tcp_info, tcpi_rwnd_limited) + sizeof info.tcpi_rwnd_limited) return {};
+    const auto busy_us = static_cast<double>(info.tcpi_busy_time - info.tcpi_rwnd_limited);
+    sum.bytes += info.tcpi_bytes_acked;
+    sum.busy_s = std::max(sum.busy_s, busy_us / 1e6);
+  }
+  return sum;
 }
 
 void Uplink::flush(uint64_t ticket) {

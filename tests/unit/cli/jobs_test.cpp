@@ -58,6 +58,8 @@ TEST_CASE("rows of jobs") {
   CHECK(job_row(job, 1070, true).replicas == "1 -> 2, no. 4 and 6 slow");
   job.status["stragglers"].push_back({{"member", 7}});
   CHECK(job_row(job, 1070, true).replicas == "1 -> 2, 3 slow");
+  job.status["slow_links"] = {{{"host", "node7"}}};
+  CHECK(job_row(job, 1070, true).replicas == "1 -> 2, 3 slow, slow network");
   job.status = nullptr;
   CHECK(job_row(job, 1070, true).replicas == "2");
   job.ended_s = 1020;

@@ -275,6 +275,38 @@ TEST_CASE("events of other versions or shapes do no harm") {
   CHECK(state.loss == doctest::Approx(0.5));
 }
 
+TEST_CASE("lines about slow networks") {
+  Json event = {{"event", "slow_link"},  {"time_s", 9.0},
+                {"member", 2},           {"host", "node7"},
+                {"peer", nullptr},       {"peer_host", nullptr},
+                {"bytes_per_s", 12.5e6}, {"others_bytes_per_s", 125e6},
+                {"factor", 10.0},        {"waited", 0.41}};
+  const auto line = [&](const char* state) {
+    event["state"] = state;
+    return event_line({}, event, true);
+  };
+  const std::string rest =
+      " is slow: 12.5 MB/s, where the others have 125 MB/s (10.0 times as much) and wait 41 % "
+      "of the "
+      "time";
+  CHECK(line("slow") == "     9.0 s  the network of node7" + rest);
+  CHECK(line("of a later version").empty());
+  event["peer"] = 5;
+  event["peer_host"] = "node3";
+  CHECK(line("changed") == "     9.0 s  the network between node7 and node3" + rest);
+  CHECK(line("over") ==
+        "     9.0 s  the network between node7 and node3 is as fast as the others again");
+  CHECK(line("gone") ==
+        "     9.0 s  the network between node7 and node3, which was slow, is not used any more");
+  event["host"] = nullptr;  // it has left
+  CHECK(line("over") ==
+        "     9.0 s  the network between the host of replica 2 and node3 is as fast as the others "
+        "again");
+  event["bytes_per_s"] = -1e300;
+  event["others_bytes_per_s"] = 1e300;
+  CHECK(!line("slow").empty());
+}
+
 TEST_CASE("lines about stragglers") {
   Json event = {{"event", "straggler"},
                 {"time_s", 9.0},

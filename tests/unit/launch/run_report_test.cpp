@@ -107,6 +107,7 @@ std::map<std::string, json> all_events() {
     report.hang({.members = {0, 1}, .seconds = 300, .step = 4, .file = "hang-0.txt"});
     report.mirror({.step = 4, .place = "s3://training/digits", .bytes = 9, .seconds = 1});
     report.straggler({.state = "slow", .member = 1});
+    report.slow_link({.state = "slow", .member = 1});
     report.gpu({.member = 1, .gpu = {.name = "NVIDIA H200"}});
     report.end({.result = "finished"});
   }

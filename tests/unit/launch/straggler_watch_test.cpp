@@ -14,7 +14,7 @@ using namespace adaptdl::launch;
 
 namespace {
 
-using What = StragglerWatch::News::What;
+using What = SlowNews;
 
 // How long the others wait for that one, in the median.
 double waited_for(std::vector<double> took, size_t one) {
@@ -153,7 +153,7 @@ TEST_CASE("straggler: a factor that changes much is told again") {
   const auto news = run.play(20, {0.03, 0.3, 0.03});
   REQUIRE_FALSE(news.empty());
   CHECK(news[0].what == What::changed);
-  CHECK(news[0].evidence.factor() > 2 * StragglerWatch::kSlow);
+  CHECK(news[0].evidence.factor() > 2 * Straggler::kSlow);
 }
 
 TEST_CASE("straggler: after a rescale only who is named counts on") {
