@@ -52,12 +52,11 @@ struct UsedAddress {
 
 // What the kernel has measured of the connections to another host since they exist.
 struct LinkUse {
-  int rank = 0;        // the host's lowest
-  uint64_t bytes = 0;  // that the other host has taken
-  // While the other host had not acknowledged something, for which it had room. At the end of a
-  // collective it may take its time for that (RFC 1122, section 4.2.3.2), 40 ms on Linux.
+  int rank = 0;      // the host's lowest
+  double bytes = 0;  // that the other host has taken
+  // While the other host had room, and had not acknowledged something; of several connections the
+  // mean.
   double busy_s = 0;
-  uint64_t collectives = 0;  // in that time
 };
 
 // One generation of one group.

@@ -58,10 +58,11 @@ class Run {
         stream_(report_, false, [this](int64_t) { step_finished(view_, Monotonic::now()); }),
         hung_(300, true, "", report_),
         stragglers_(true, {view_, rendezvous_, around.replicas, report_}),
+        slow_links_(view_, around.replicas, report_),
         failures_(3, "/", view_, around.replicas, report_),
         end_(around.options, view_, around.replicas, stream_, report_),
         conversation_(around.options, {view_, around.replicas, stream_, hung_, stragglers_,
-                                       failures_, end_, report_, nullptr}) {
+                                       slow_links_, failures_, end_, report_, nullptr}) {
     const TimePoint now = Monotonic::now();
     for (const MemberId id : {0, 1}) {
       auto [ours, theirs] = socket_pair();
@@ -136,6 +137,7 @@ class Run {
   EventStream stream_;
   HungReplicas hung_;
   Stragglers stragglers_;
+  SlowLinks slow_links_;
   Failures failures_;
   RunEnd end_;
   Conversation conversation_;
@@ -172,6 +174,7 @@ FuzzSeeds fuzz_seeds() {
 {"type":"event","event":{"event":"rescale","generation":1,"pause_s":0.1}}
 {"type":"passes","samples":32}
 {"type":"pace","generation":1,"seconds":5,"replicas":[{"compute_s":1,"samples":64,"waited_s":0},{"compute_s":4,"samples":64,"waited_s":3}]}
+{"type":"links","generation":1,"seconds":3,"to":[{"rank":1,"bytes":5e6,"busy_s":2}]}
 {"type":"lost","generation":2,"reason":"r","connecting":true,"unreachable":0}
 {"type":"gpu","id":"GPU-1","name":"H","busy_percent":9,"memory_bytes":8,"temperature_c":60,"power_w":7.5}
 {"type":"saving","saving":true}

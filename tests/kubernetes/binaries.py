@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -193,6 +194,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--kwok", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which removes what is half made
     builder = Builder(os.path.abspath(options.folder))
     missing = builder.missing(options.kwok)
     if missing and options.check:

@@ -497,6 +497,11 @@ bool AgentServer::same_host(int slot, int other) const {
   return agent_of(slot) == agent_of(other);
 }
 
+int AgentServer::host_number_of(int slot) const {
+  const auto agent = agent_of(slot);
+  return agent == nullptr ? 0 : 1 + agent->slots.front();
+}
+
 int AgentServer::folder_of(int slot) const {
   const auto agent = agent_of(slot);
   return agent == nullptr || agent->shares ? 0 : 1 + agent->slots.front();

@@ -51,6 +51,7 @@ class AgentServer {
   // Of a slot that the run has: the name of its host; and whether another one is there, too.
   std::string host_of(int slot) const;
   bool same_host(int slot, int other) const;
+  int host_number_of(int slot) const;  // 0: this host
   // A number for the checkpoint folder of that host; 0: it is the launcher's. Hosts that share only
   // with each other have different numbers.
   int folder_of(int slot) const;

@@ -38,10 +38,10 @@
 //              some seconds of whole steps, by rank: what each replica computed, for how long, and
 //              how long the others waited for it (their median). From rank 0; of two replicas or
 //              more.
-//   links      {generation, seconds, collectives, to: [{rank, bytes, busy_s}]}: what this host has
-//              sent to the others in that time (each named by the lowest rank there), how long it
-//              waited for acknowledgements, and in how many collectives. From the lowest rank of
-//              each of 3 to 64 hosts, every few seconds.
+//   links      {generation, seconds, to: [{rank, bytes, busy_s}]}: what this host has sent to the
+//              others in that time (each named by the lowest rank there), and for how long
+//              something was not acknowledged. From the lowest rank of each of 3 to 64 hosts, every
+//              few seconds.
 //   gpu        {id, name, busy_percent, memory_bytes, memory_used_bytes, temperature_c, power_w}:
 //              what the driver says of the GPU of this replica, every few seconds; null: it does
 //              not tell. Of a part of a GPU (MIG) they are the whole one's.

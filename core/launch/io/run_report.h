@@ -99,15 +99,15 @@ struct StragglerFacts {
 
 // The network of a host, or between two, that is slower than the others (link_watch.h).
 struct SlowLinkFacts {
-  std::string state;  // slow, changed, over, gone
-  MemberId member = 0;
+  std::string state;             // slow, changed, over, gone
+  MemberId member = 0;           // the lowest rank on the host
   std::string host;              // its name
-  std::optional<MemberId> peer;  // the other end; none: all connections of the host
+  std::optional<MemberId> peer;  // likewise at the other end; none: all connections of the host
   std::string peer_host;
   double bytes_per_s = 0;
-  double others_bytes_per_s = 0;  // median of the others
+  double others_bytes_per_s = 0;  // of the others, in the median
   double factor = 0;              // of these two
-  double waited = 0;              // share of the time that it was busy for longer than they
+  double waited = 0;  // share of the time for which it was busy, less that of the others
 };
 
 // What the driver says of a replica's GPU.

@@ -8,7 +8,8 @@
 namespace adaptdl::launch {
 
 void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
-  auto& [view, replicas, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
+  auto& [view, replicas, stream, hung, stragglers, slow_links, failures, end, report, mirror] =
+      subjects_;
   const TimePoint now = Monotonic::now();
   const MemberId id = replica.id;
   const auto& type = message.at("type").get_ref<const std::string&>();
@@ -44,7 +45,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "pace") {
     stragglers.pace(message);
   } else if (type == "links") {
-    stragglers.links(id, message);
+    slow_links.links(id, message);
   } else if (type == "gpu") {
     on_gpu(id, message);
   } else if (type == "copied") {
@@ -183,7 +184,8 @@ void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
 }
 
 void Conversation::on_closed(Replica& replica) {
-  auto& [view, replicas, stream, hung, stragglers, failures, end, report, mirror] = subjects_;
+  auto& [view, replicas, stream, hung, stragglers, slow_links, failures, end, report, mirror] =
+      subjects_;
   replica.failed = !replica.said_bye && !replica.expected_end && !end.ending();
   Member* member = view.find(replica.id);
   if (member == nullptr || member->state == MemberState::gone) return;

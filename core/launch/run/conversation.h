@@ -17,6 +17,7 @@
 #include "core/launch/run/replica_set.h"
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
+#include "core/launch/run/slow_links.h"
 #include "core/launch/run/stragglers.h"
 
 namespace adaptdl::launch {
@@ -31,6 +32,7 @@ class Conversation : public ReplicaListener {
     EventStream& stream;
     HungReplicas& hung;
     Stragglers& stragglers;
+    SlowLinks& slow_links;
     Failures& failures;
     RunEnd& end;
     RunReport& report;

@@ -58,10 +58,11 @@ Launcher::Launcher(const RunOptions& options, RunReport& report, SignalCatcher& 
       hand_over_(options, replicas_),
       hung_(options.hang_timeout_s, !options.evaluate, options.log_dir, report),
       stragglers_(options.replace_stragglers, {view_, rendezvous_, replicas_, report}),
+      slow_links_(view_, replicas_, report),
       failures_(options.max_restarts, options.system_root, view_, replicas_, report),
       end_(options, view_, replicas_, stream_, report),
-      conversation_(options, {view_, replicas_, stream_, hung_, stragglers_, failures_, end_,
-                              report, mirror}),
+      conversation_(options, {view_, replicas_, stream_, hung_, stragglers_, slow_links_, failures_,
+                              end_, report, mirror}),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }) {
   if (options.fresh) fresh_at_ = milliseconds_since_1970();
@@ -101,6 +102,7 @@ int Launcher::run() {
     decide_all();
     stream_.advance(view_);
     stragglers_.check();
+    slow_links_.check();
     if (view_.formed && report_.state() == "starting") record("training");
     if (!end_.ending() && !takeover_.gathers() && !waits_for_hosts()) {
       hung_.check(view_, replicas_, stream_.last_step());
@@ -320,7 +322,7 @@ nlohmann::json Launcher::status() const {
     facts.members.push_back({id, replica->process->pid(), state_name(*member, spare)});
   }
   facts.stragglers = stragglers_.facts();
-  facts.slow_links = stragglers_.slow_links();
+  facts.slow_links = slow_links_.facts();
   facts.reason = end_.ending() ? end_.ending()->result : reason_;
   facts.generation = static_cast<int64_t>(view_.current.number);
   facts.replicas = static_cast<size_t>(view_.trained());

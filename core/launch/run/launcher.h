@@ -23,6 +23,7 @@
 #include "core/launch/run/run.h"
 #include "core/launch/run/run_end.h"
 #include "core/launch/run/run_hosts.h"
+#include "core/launch/run/slow_links.h"
 #include "core/launch/run/stragglers.h"
 #include "core/launch/run/takeover.h"
 
@@ -83,6 +84,7 @@ class Launcher : private RunControl {
   HandOver hand_over_;
   HungReplicas hung_;
   Stragglers stragglers_;
+  SlowLinks slow_links_;
   Failures failures_;
   RunEnd end_;
   Conversation conversation_;

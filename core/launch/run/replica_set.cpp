@@ -137,6 +137,12 @@ std::string ReplicaSet::host_of(MemberId id) const {
   return known ? agents_->host_of(found->second->slots.front()) : "";
 }
 
+std::optional<int> ReplicaSet::host_number_of(MemberId id) const {
+  const auto found = replicas_.find(id);
+  if (!agents_ || found == replicas_.end() || found->second->slots.empty()) return std::nullopt;
+  return agents_->host_number_of(found->second->slots.front());
+}
+
 int ReplicaSet::hosts() const {
   return agents_ ? agents_->hosts() : 1;
 }

@@ -50,6 +50,8 @@ class ReplicaSet {
   // The name of the host that a replica is on; "" if the run has only this one.
   std::string host_of(MemberId id) const;
   bool same_host(int slot, int other) const { return !agents_ || agents_->same_host(slot, other); }
+  // The same number for all replicas on a host; none if the run has only this one.
+  std::optional<int> host_number_of(MemberId id) const;
 
   const std::string& run_id() const { return starter_.run_id(); }
   int threads_for(int replicas) const { return starter_.threads_for(replicas); }

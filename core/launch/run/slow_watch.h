@@ -4,7 +4,7 @@
 // windows. One is slow if in kWindows windows in a row it is more than E::kSlow times as slow as
 // the others, and these wait for it for more than kWaited of the time: what disturbs a single
 // window names nothing. It is slow until it has been less than E::kFast times as slow in as many
-// windows in a row.
+// windows in a row, or in none of them.
 
 #include <algorithm>
 #include <cstddef>
@@ -24,6 +24,12 @@ enum class SlowNews {
   over,     // it is as fast as the others
   gone,     // it is not there any more, or has too few others to compare
 };
+
+// As events name it.
+inline const char* word_of(SlowNews what) {
+  static constexpr const char* kWords[] = {"slow", "changed", "over", "gone"};
+  return kWords[static_cast<int>(what)];
+}
 
 // E, the evidence on one thing: key(), which names it; factor(), how many times as slow as the
 // others it is; waited, the share of the time that these waited for it, 0 to 1; and mean(), of
@@ -47,8 +53,10 @@ class SlowWatch {
   // The evidence of one window on each thing that can be compared.
   std::vector<News> window(const std::vector<E>& all) {
     std::vector<News> news;
+    for (auto& [key, state] : states_) ++state.absent;
     for (const E& now : all) {
       State& state = states_[now.key()];
+      if (std::exchange(state.absent, 0) > 1) state.slow = state.fast = 0;
       state.newest.push_back(now);
       if (state.newest.size() > kWindows) state.newest.pop_front();
       state.slow = is_slow(now) ? state.slow + 1 : 0;
@@ -69,6 +77,12 @@ class SlowWatch {
       }
       state.told = evidence;
     }
+    std::erase_if(states_, [&](const auto& entry) {
+      const State& state = entry.second;
+      if (state.absent < kWindows) return false;
+      if (state.named) news.push_back({SlowNews::gone, E::mean(state.newest)});
+      return true;
+    });
     return news;
   }
 
@@ -83,7 +97,7 @@ class SlowWatch {
       if (!stays(key)) {
         news.push_back({SlowNews::gone, E::mean(state.newest)});
       } else {
-        state.slow = state.fast = 0;
+        state.slow = state.fast = state.absent = 0;
         kept[key] = std::move(state);
       }
     }
@@ -104,6 +118,7 @@ class SlowWatch {
   struct State {
     std::deque<E> newest;       // at most kWindows, at least one
     size_t slow = 0, fast = 0;  // windows in a row
+    size_t absent = 0;          // windows in a row without evidence
     bool named = false;
     E told;
   };

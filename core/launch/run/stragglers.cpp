@@ -9,11 +9,6 @@ namespace adaptdl::launch {
 
 namespace {
 
-const char* word(SlowNews what) {
-  static constexpr const char* kWords[] = {"slow", "changed", "over", "gone"};
-  return kWords[static_cast<int>(what)];
-}
-
 bool lists(const std::vector<MemberId>& members, MemberId id) {
   return std::ranges::find(members, id) != members.end();
 }
@@ -30,42 +25,17 @@ StragglerFacts Stragglers::facts_of(const char* state, const Straggler& evidence
           .waited = evidence.waited};
 }
 
-SlowLinkFacts Stragglers::facts_of(const char* state, const SlowLink& evidence) const {
-  SlowLinkFacts facts{.state = state,
-                      .member = evidence.host,
-                      .host = subjects_.replicas.host_of(evidence.host),
-                      .peer = evidence.peer,
-                      .bytes_per_s = 1 / evidence.byte_s,
-                      .others_bytes_per_s = 1 / evidence.others_byte_s,
-                      .factor = evidence.factor(),
-                      .waited = evidence.waited};
-  if (evidence.peer) facts.peer_host = subjects_.replicas.host_of(*evidence.peer);
-  return facts;
-}
-
 std::vector<StragglerFacts> Stragglers::facts() const {
   std::vector<StragglerFacts> all;
   for (const Straggler& one : watch_.stragglers()) all.push_back(facts_of("slow", one));
   return all;
 }
 
-std::vector<SlowLinkFacts> Stragglers::slow_links() const {
-  std::vector<SlowLinkFacts> all;
-  for (const SlowLink& one : link_watch_.slow()) all.push_back(facts_of("slow", one));
-  return all;
-}
-
-void Stragglers::tell(const std::vector<LinkWatch::News>& news) {
-  for (const LinkWatch::News& one : news) {
-    subjects_.report.slow_link(facts_of(word(one.what), one.evidence));
-  }
-}
-
 void Stragglers::tell(const std::vector<StragglerWatch::News>& news) {
   for (const StragglerWatch::News& one : news) {
     const bool replaced = replacement_ && replacement_->replaced.member == one.evidence.member;
     if (replaced && one.what == SlowNews::gone) continue;  // as was told
-    subjects_.report.straggler(facts_of(word(one.what), one.evidence));
+    subjects_.report.straggler(facts_of(word_of(one.what), one.evidence));
   }
 }
 
@@ -74,22 +44,6 @@ void Stragglers::check() {
   if (current.number == generation_) return;
   generation_ = current.number;
   tell(watch_.members(current.members));
-  tell(link_watch_.members(current.members));
-}
-
-void Stragglers::links(MemberId from, const nlohmann::json& message) {
-  check();
-  const Generation& current = subjects_.view.current;
-  if (json_get<uint64_t>(message, "generation", "links") != current.number) return;  // it is over
-  LinkWindow window{.from = from,
-                    .seconds = message.at("seconds").get<double>(),
-                    .collectives = message.at("collectives").get<double>()};
-  for (const nlohmann::json& to : message.at("to")) {
-    window.to.push_back({.host = current.members.at(to.at("rank").get<size_t>()),
-                         .bytes = to.at("bytes").get<double>(),
-                         .busy_s = to.at("busy_s").get<double>()});
-  }
-  tell(link_watch_.window(window));
 }
 
 void Stragglers::pace(const nlohmann::json& message) {

@@ -1,8 +1,7 @@
 #pragma once
 
-// Names the replicas and the networks of hosts that are much slower than the others
-// (straggler_watch.h, link_watch.h), with the evidence, and on request (--replace-stragglers) has
-// another replica take the place of one.
+// Names the replicas that are much slower than the others (straggler_watch.h), with the evidence,
+// and on request (--replace-stragglers) has another replica take the place of one.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +11,6 @@
 
 #include "core/base/clock.h"
 #include "core/launch/io/run_report.h"
-#include "core/launch/run/link_watch.h"
 #include "core/launch/run/membership.h"
 #include "core/launch/run/rendezvous.h"
 #include "core/launch/run/replica_set.h"
@@ -37,15 +35,11 @@ class Stragglers {
 
   // A message `pace` (protocol.h). A replica that is to be replaced becomes one that leaves.
   void pace(const nlohmann::json& message);
-  // A message `links` of that replica.
-  void links(MemberId from, const nlohmann::json& message);
 
   // Call after every change of the view.
   void check();
 
-  // Those that are named now.
-  std::vector<StragglerFacts> facts() const;
-  std::vector<SlowLinkFacts> slow_links() const;
+  std::vector<StragglerFacts> facts() const;  // those that are named now
 
  private:
   // A replica was asked to leave. What its successor brings is known in a window of as many
@@ -58,9 +52,7 @@ class Stragglers {
   };
 
   StragglerFacts facts_of(const char* state, const Straggler& evidence) const;
-  SlowLinkFacts facts_of(const char* state, const SlowLink& evidence) const;
   void tell(const std::vector<StragglerWatch::News>& news);
-  void tell(const std::vector<LinkWatch::News>& news);
   void consider(double samples_per_s);
   void replace(const Straggler& straggler, double samples_per_s);
   void check_replacement(double samples_per_s);
@@ -70,7 +62,6 @@ class Stragglers {
   const bool replaces_;
   const Subjects subjects_;
   StragglerWatch watch_;
-  LinkWatch link_watch_;
   uint64_t generation_ = 0;
   std::optional<Replacement> replacement_;  // its result is not known yet
   std::optional<TimePoint> replaced_at_;    // the last one

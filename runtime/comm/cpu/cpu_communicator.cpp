@@ -80,8 +80,7 @@ std::vector<LinkUse> CpuCommunicator::link_use() const {
     if (!uplink_.has_links(host)) continue;
     const Uplink::Use use = uplink_.use(host);
     const int rank = layout_.hosts[static_cast<size_t>(host)].front();
-    all.push_back(
-        {.rank = rank, .bytes = use.bytes, .busy_s = use.busy_s, .collectives = call_.load()});
+    all.push_back({.rank = rank, .bytes = use.bytes, .busy_s = use.busy_s});
   }
   return all;
 }

@@ -50,11 +50,10 @@ class Uplink {
   // Any thread, also beside one that waits.
   bool has_links(int host) const { return !peers_[static_cast<size_t>(host)].links.empty(); }
   struct Use {
-    uint64_t bytes = 0;
+    double bytes = 0;
     double busy_s = 0;
   };
-  // As LinkUse: of several links the sum of the bytes, and the time of the busiest. Nothing if the
-  // kernel does not tell (of what is not TCP, or before Linux 4.9).
+  // As LinkUse. Nothing if the kernel does not tell (of what is not TCP, or before Linux 4.9).
   Use use(int host) const;
 
  private:

@@ -21,7 +21,8 @@ class LinkSender {
 
   explicit LinkSender(Session& session) : session_(session) {}
 
-  // Call after every step. What was sent before the first step of a generation does not count.
+  // Call after every step. What was sent in the first one of a generation, or before, does not
+  // count.
   void step_ended();
 
  private:
