@@ -132,7 +132,7 @@ def slow_network(folder, draw):
     is, and two hosts with a slow network between them; when it is as fast as the others again,
     that is told."""
     with Site(folder, 3) as site:
-        runs = [site.run(0, "3", program="wide")]
+        runs = [site.run(0, "3", "--replicas", "2", program="wide")]
         site.share_key()
         runs += [site.run(host, "3", program="wide") for host in (1, 2)]
         run = runs[0]
@@ -158,7 +158,7 @@ def slow_network(folder, draw):
             check([s["member"] for s in status["slow_links"]] == [told["member"]], "its status",
                   status)
             code, out, err = folder.command("ls")
-            check(code == 0 and "3, slow network" in out, "ls does not show it", out, err)
+            check(code == 0 and "4, slow network" in out, "ls does not show it", out, err)
             run.says(f"the network {'of' if whole else 'between'} {told['host']}")
             site.network.heal()
             run.wait_event("slow_link", LONG, state="over", member=told["member"],

@@ -76,8 +76,9 @@ void CpuCommunicator::abort(const std::string& reason) noexcept {
 
 std::vector<LinkUse> CpuCommunicator::link_use() const {
   std::vector<LinkUse> all;
+  if (layout_.lane != 0) return all;  // the uplink has no hosts
   for (int host = 0; host < layout_.host_count(); ++host) {
-    if (!uplink_.has_links(host)) continue;
+    if (host == layout_.host) continue;
     const Uplink::Use use = uplink_.use(host);
     const int rank = layout_.hosts[static_cast<size_t>(host)].front();
     all.push_back({.rank = rank, .bytes = use.bytes, .busy_s = use.busy_s});

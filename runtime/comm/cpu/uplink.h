@@ -47,13 +47,12 @@ class Uplink {
   void flush(uint64_t ticket);
   void flush_all() { flush(last_ticket_); }
 
-  // Any thread, also beside one that waits.
-  bool has_links(int host) const { return !peers_[static_cast<size_t>(host)].links.empty(); }
   struct Use {
     double bytes = 0;
     double busy_s = 0;
   };
-  // As LinkUse. Nothing if the kernel does not tell (of what is not TCP, or before Linux 4.9).
+  // As LinkUse. Nothing if the kernel does not tell (of what is not TCP, or before Linux 4.9). Any
+  // thread, also beside one that waits.
   Use use(int host) const;
 
  private:

@@ -9,8 +9,8 @@ void LinkSender::step_ended() {
   const comm::Communicator* const communicator = session_.communicator();
   if (!session_.has_launcher() || communicator == nullptr) return;
   if (communicator->hosts() < kLeastHosts || communicator->hosts() > kMostHosts) return;
-  if (communicator->generation() !=
-      generation_) {  // at its first step, before which state was sent
+  // At its first step, before which state was sent.
+  if (communicator->generation() != generation_) {
     generation_ = communicator->generation();
     before_.clear();
     return;
