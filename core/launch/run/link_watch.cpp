@@ -19,14 +19,11 @@ struct Use {
 
 using Ends = std::pair<int, int>;  // the lower one first
 
-Use lower_median(std::vector<Use> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+enum class Between { lower, upper };  // which one of two in the middle
 
-Use upper_median(std::vector<Use> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+Use median_use(std::vector<Use> values, Between between) {
+  const size_t ends = between == Between::lower ? values.size() - 1 : values.size();
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(ends / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -83,17 +80,18 @@ std::vector<SlowLink> compare_links(const std::map<int, LinkWindow>& windows) {
   std::vector<SlowLink> result;
   if (links_of.size() < LinkWatch::kLeastHosts) return result;
   std::map<int, Use> hosts;
-  for (const auto& [host, its] : links_of) hosts[host] = lower_median(its);
+  for (const auto& [host, its] : links_of) hosts[host] = median_use(its, Between::lower);
   std::map<int, bool> slow;
   for (const auto& [host, mine] : hosts) {
     std::vector<Use> others;
     for (const auto& [other, use] : hosts) {
       if (other != host) others.push_back(use);
     }
-    result.push_back(compare(host, std::nullopt, mine, upper_median(std::move(others))));
+    result.push_back(
+        compare(host, std::nullopt, mine, median_use(std::move(others), Between::upper)));
     slow[host] = SlowWatch<SlowLink>::is_slow(result.back());
   }
-  const Use usual = upper_median(std::move(all));
+  const Use usual = median_use(std::move(all), Between::upper);
   for (const auto& [ends, use] : links) {
     if (slow[ends.first] || slow[ends.second]) continue;
     result.push_back(compare(ends.first, ends.second, use, usual));
