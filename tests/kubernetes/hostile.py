@@ -33,6 +33,7 @@ THREADS = 6
 LINGER_S = 3  # of each batch, once complete
 BETWEEN_S = 20  # two good jobs
 WITHIN_S = 30  # a good job's pod is there
+ANSWER_S = 300  # that the API server may be too busy
 LIMIT_MIB = 512 // 2  # half of the operator's memory, as `adaptdl install` sets it
 DENSE, DENSE_JOBS = 430_000, 20  # empty lists in a job
 LARGE, LARGE_JOBS = 1_000_000, 100  # bytes of a text in a job
@@ -41,6 +42,7 @@ REAL = {"key": "example.org/real", "value": "yes", "effect": "NoSchedule"}  # a 
 MERGE = "application/merge-patch+json"
 # Answers with less than the whole objects.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = METADATA.replace("Metadata;", "MetadataList;")
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 
@@ -138,6 +140,16 @@ class Storm:
             self.counts[key] = self.counts.get(key, 0) + 1
         return answer if taken else None
 
+    def patiently(self, method, path, body=None, **options):
+        """Asks until there is an answer: the API server may be too busy to be in time."""
+        def answer():
+            try:
+                status, answer = self.api.request(method, path, body, **options)
+            except (OSError, http.client.HTTPException):
+                return None
+            return None if status == 429 or status >= 500 else (status, answer)
+        return wait_until(answer, f"an answer to {method} {path}", ANSWER_S, 1)
+
     def one(self, number):
         """Creates a hostile job with all that belongs to it; returns whether it was accepted."""
         draw = drawn(self.seed, number)
@@ -184,8 +196,8 @@ class Storm:
         """A job of each name, which stands for NAME in the text."""
         def one(name):
             named = text.replace(b'"NAME"', as_json(name))
-            status, answer = self.api.request("POST", self.jobs, named, accept=METADATA)
-            check(status == 201, name, answer)
+            status, answer = self.patiently("POST", self.jobs, named, accept=METADATA)
+            check(status in (201, 409), name, answer)  # 409: it was made, but the answer was late
         with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
             list(pool.map(one, names))
 
@@ -208,8 +220,8 @@ class Storm:
         found = f"{self.pods}?labelSelector=adaptdl/job={{}}"
 
         def missing():
-            names.difference_update([name for name in names if self.api.get(
-                found.format(name))["items"]])
+            names.difference_update([name for name in names if self.patiently(
+                "GET", found.format(name), accept=METADATA_LIST)[1]["items"]])
             return names
         wait_until(lambda: not missing(), "the large jobs have pods", 120, 1)
 
@@ -217,7 +229,7 @@ class Storm:
         """The names of the jobs, in pages: all at once keep the API server busy."""
         names, more = [], ""
         while more is not None:
-            status, page = self.api.request(
+            status, page = self.patiently(
                 "GET", f"{self.jobs}?includeObject=None&limit=100&continue={more}", accept=TABLE)
             check(status == 200, "the hostile jobs are listed", page)
             names += [row["cells"][0] for row in page["rows"] or ()]
