@@ -137,7 +137,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from inspect' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from export' -l format -s o -xa 'text json' -d 'Output format.'
 complete -c adaptdl -n '__fish_seen_subcommand_from export' -F
 complete -c adaptdl -n '__fish_seen_subcommand_from export' -F
-complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l slots -x -d 'Number of slots. Default: one for each GPU or, without GPUs, for each core.'
+complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l slots -x -d 'Number of slots, or of those of each kind. Default: one for each GPU, of the kind that its driver tells, or, without GPUs, for each core.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy -x -d 'Scheduling policy (adaptdl-policy(5)). Default: that of the configuration file, else proportional.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy-option -x -d 'Set an option of the policy.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l stop -d 'Stop the running service; jobs keep running.'

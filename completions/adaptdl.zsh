@@ -545,7 +545,7 @@ _adaptdl() {
     '-q[Print only results and errors.]' \
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
-    '--slots[Number of slots. Default\: one for each GPU or, without GPUs, for each core.]:N: ' \
+    '--slots[Number of slots, or of those of each kind. Default\: one for each GPU, of the kind that its driver tells, or, without GPUs, for each core.]:N|KIND=N,...: ' \
     '--policy[Scheduling policy (adaptdl-policy(5)). Default\: that of the configuration file, else proportional.]:NAME: ' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--stop[Stop the running service; jobs keep running.]' \

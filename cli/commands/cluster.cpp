@@ -22,10 +22,17 @@ Json local_service() {
 
 std::string state_text(const Json& service) {
   if (service.is_null()) return "no service runs; `adaptdl submit` starts it";
-  return fmt::format("{}, {} free",
-                     local::slots_text(json_get<int64_t>(service, "slots", "service"),
-                                       json_get<std::string>(service, "slot_kind", "service")),
-                     json_get<int64_t>(service, "slots_free", "service"));
+  std::string text =
+      fmt::format("{}, {} free",
+                  local::slots_text(json_get<int64_t>(service, "slots", "service"),
+                                    json_get<std::string>(service, "slot_kind", "service")),
+                  json_get<int64_t>(service, "slots_free", "service"));
+  for (const Json& kind : json_get_or<Json>(service, "kinds", "service", Json::array())) {
+    text += fmt::format("; {}: {}, {} free", json_get<std::string>(kind, "name", "service"),
+                        json_get<int64_t>(kind, "slots", "service"),
+                        json_get<int64_t>(kind, "slots_free", "service"));
+  }
+  return text;
 }
 
 bool is_chosen(const ClusterChoice& choice, const kube::ContextName& context) {
@@ -135,6 +142,7 @@ int show_cluster(const Arguments& arguments) {
                               json_get<std::string>(service, "started", "service")));
   line("Policy", json_get<std::string>(service, "policy", "service"));
   line("Address", json_get_or<std::string>(service, "url", "service", ""));
+  line("Notice", json_get_or<std::string>(service, "notice", "service", ""));
   line("Problem", json_get_or<std::string>(service, "problem", "service", ""));
   return 0;
 }

@@ -153,7 +153,7 @@ int run_explain(const Arguments& arguments) {
   const JobView job = open_cluster(arguments).query->find(*arguments.positional("JOB"));
   std::vector<Alternative> rows;
   std::vector<OnKind> kinds;
-  std::string accelerator, problem;
+  std::string accelerator, problem = "it has not reported its speed yet";
   if (!job.hints.empty()) {
     std::vector<std::string> ignored;
     try {
@@ -162,6 +162,8 @@ int run_explain(const Arguments& arguments) {
       accelerator = told.accelerator;
       rows = alternatives(job, hints, growth(arguments));
       kinds = on_kinds(told, hints);
+      if (hints.perf && !hints.grad)
+        problem = "it has reported its speed, but no gradient statistics";
     } catch (const Error& error) {
       problem = error.what();
     }
@@ -185,10 +187,8 @@ int run_explain(const Arguments& arguments) {
                       accelerator.empty() ? "" : " on " + accelerator) +
           to_text(rows));
     if (kinds.size() > 1) print("\nOne replica on the kinds that it has used:\n" + to_text(kinds));
-  } else if (!problem.empty()) {
-    print_line("Alternatives are unknown: " + problem + ".");
   } else {
-    print_line("Alternatives are unknown: it has not reported its speed yet.");
+    print_line("Alternatives are unknown: " + problem + ".");
   }
   return 0;
 }

@@ -59,6 +59,14 @@ int stop() {
   return 0;
 }
 
+local::SlotCounts slots_flag(const std::string& text) {
+  try {
+    return local::parse_slot_counts(text);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--slots: {}.", error.what()));
+  }
+}
+
 int run_serve(const Arguments& arguments) {
   if (arguments.flag("stop")) return stop();
   if (arguments.flag("install")) return install_unit(arguments.quiet());
@@ -67,7 +75,7 @@ int run_serve(const Arguments& arguments) {
   options.adaptdl = this_program();
   options.version = version();
   options.config = local::config_path();
-  if (arguments.given("slots")) options.slots = static_cast<int>(arguments.integer("slots"));
+  if (arguments.given("slots")) options.slots = slots_flag(arguments.text("slots"));
   if (arguments.given("policy")) options.scheduling.policy = arguments.text("policy");
   options.scheduling.options = policy_options(arguments.list("policy-option"));
   if (!options.scheduling.options.empty() && !options.scheduling.policy) {
@@ -91,11 +99,10 @@ Command serve_command() {
       .text = embedded("serve.md"),
       .options =
           {{.name = "slots",
-            .kind = Kind::integer,
-            .value = "N",
-            .doc = "Number of slots. Default: one for each GPU or, without GPUs, for each core.",
-            .min = 1,
-            .max = 1024},
+            .kind = Kind::text,
+            .value = "N|KIND=N,...",
+            .doc = "Number of slots, or of those of each kind. Default: one for each GPU, of the "
+                   "kind that its driver tells, or, without GPUs, for each core."},
            {.name = "policy", .kind = Kind::text, .value = "NAME", .doc = policy_doc},
            {.name = "policy-option",
             .kind = Kind::text,
@@ -107,6 +114,8 @@ Command serve_command() {
             .doc = "Install a systemd user unit that starts the service with the machine."}},
       .examples = {{"adaptdl serve --slots 2 --policy pollux",
                     "Share two slots with the policy Pollux."},
+                   {"adaptdl serve --slots fast=8,slow=16",
+                    "Eight fast cores, which have the lowest numbers, and sixteen slow ones."},
                    {"adaptdl serve --stop", "Stop it; jobs keep running."}},
       .run = run_serve};
 }

@@ -47,4 +47,10 @@ std::string visible_gpus(const std::vector<std::string>& gpus, const std::vector
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+std::optional<std::string> accelerator_of(const std::vector<int>& slots,
+                                          const std::map<int, std::string>& accelerators) {
+  const auto found = slots.empty() ? accelerators.end() : accelerators.find(slots.front());
+  return found == accelerators.end() ? std::nullopt : std::optional(found->second);
+}
+
 }  // namespace adaptdl::launch

@@ -3,6 +3,8 @@
 // Slots: the cores or GPUs that replicas run on, by number. A core has the system's number, a GPU
 // its index in gpus(); of more slots than GPUs several have the same one. Pure functions.
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,5 +27,9 @@ std::vector<int> slots_of(const std::vector<int>& slots, int index, int per_repl
 // The value of CUDA_VISIBLE_DEVICES. Of n GPUs the slots i, i + n, i + 2 n, ... share number i.
 // Requires: `gpus` is not empty.
 std::string visible_gpus(const std::vector<std::string>& gpus, const std::vector<int>& slots);
+
+// The kind of a replica's slots, which are all of one; nothing if it is not known.
+std::optional<std::string> accelerator_of(const std::vector<int>& slots,
+                                          const std::map<int, std::string>& accelerators);
 
 }  // namespace adaptdl::launch

@@ -52,6 +52,65 @@ def more_slots_than_cores(folder, random):
         check(local.logs(name).count(all_cores) == count, "its logs", local.logs(name))
 
 
+def kinds(folder, random):
+    """Slots of two kinds: each job is on those of one, and knows which."""
+    with service(folder, "--slots", "fast=2,slow=1") as local:
+        known = local.ask("hello")["kinds"]
+        check(known == [{"name": "fast", "slots": 2, "slots_free": 2},
+                        {"name": "slow", "slots": 1, "slots_free": 1}], "the kinds", known)
+        go = folder.file("go")
+        script = f"echo on $ADAPTDL_ACCELERATOR; until test -e {go}; do sleep 0.02; done"
+        two = local.shell(script, min_replicas=2, max_replicas=2)
+        local.wait_phase(two, "Running")
+        one, none = local.shell(script), local.shell(script, min_replicas=3, max_replicas=3)
+        local.wait_phase(one, "Running")
+        slots = [json.loads(local.job(name)["slots"]) for name in (two, one)]
+        check(slots == [[0, 1], [2]], "their slots", slots)
+        code, shown, _ = local.command("cluster", "show")
+        check(code == 0 and ", 0 free; fast: 2, 0 free; slow: 1, 0 free" in shown, shown)
+        job = local.job(none)
+        check(job["reason"] == "Unschedulable" and "for jobs on fast" in job["message"], job)
+        local.ask("cancel", name=none)
+        folder.write("go")
+        for name, words, replicas in (two, "on fast\n", 2), (one, "on slow\n", 1):
+            local.wait_end(name)
+            check(local.logs(name).count(words) == replicas, "its kind", local.logs(name))
+
+
+def moved_command(folder, random):
+    """A command that is to move is stopped, which is not its end whatever it exits with."""
+    with service(folder, "--slots", "fast=2,slow=1") as local:
+        go = folder.file("go")
+        first = local.shell(f"trap 'exit 0' TERM; echo on $ADAPTDL_ACCELERATOR; "
+                            f"until test -e {go}; do sleep 0.02; done", restartable=True)
+        local.wait_job(first, lambda job: job["slots"] == "[0]", "it is on a fast slot")
+        wait_until(lambda: "on fast" in local.logs(first), "it runs")
+        second = local.shell("true", min_replicas=2, max_replicas=2)
+        local.wait_end(second)
+        wait_until(lambda: "on slow" in local.logs(first), "it runs on the slow slot")
+        folder.write("go")
+        local.wait_end(first)
+
+
+def other_kinds(folder, random):
+    """A service that has other kinds of slots lets jobs go on where they are."""
+    with service(folder, "--slots", "3") as local:
+        go = folder.file("go")
+        script = f"echo begun; until test -e {go}; do sleep 0.02; done"
+        wide = local.shell(script, min_replicas=3, max_replicas=3)
+        local.wait_phase(wide, "Running")
+        local.stop()
+        local.arguments = ("--slots", "fast=2,slow=1")
+        local.start()
+        waiting = local.shell("echo on $ADAPTDL_ACCELERATOR")
+        local.wait_job(waiting, lambda job: job["why"] and job, "a reason to wait")
+        check(local.job(wide)["slots"] == "[0,1,2]", "its slots", local.job(wide))
+        folder.write("go")
+        local.wait_end(wide)
+        check(local.job(wide)["starts"] == 1 and local.logs(wide).count("begun") == 3, "no restart")
+        local.wait_end(waiting)
+
+
 def waits_its_turn(folder, random):
     with service(folder, "--slots", "1", "--policy", "fixed") as local:
         go = folder.file("go")
@@ -529,9 +588,9 @@ def long_requests(folder, random):
               refused)
 
 
-main(ends, retries, more_slots_than_cores, waits_its_turn, cancelled, suspended, restartable,
-     took_it_for_the_end, cannot_fit,
-     second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
-     other_versions_job, earlier_version, unfinished_submissions, too_late, secrets,
-     stopped_runner, full_disk, after_reboot, unwritten_end, smaller_machine, larger_machine,
-     lost_store, strange_sockets, long_requests)
+main(ends, retries, more_slots_than_cores, kinds, moved_command, other_kinds, waits_its_turn,
+     cancelled, suspended, restartable, took_it_for_the_end, cannot_fit, second_service,
+     killed_service, killed_at_any_moment, killed_runner, damaged_files, other_versions_job,
+     earlier_version, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
+     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store, strange_sockets,
+     long_requests)

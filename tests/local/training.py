@@ -2,6 +2,7 @@
 once."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -48,6 +49,27 @@ def grows_and_shrinks(folder, random):
         check_finished(local, first, 120)
         job = local.job(first)
         check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", job)
+
+
+def moves(folder, random):
+    """A job that trains moves to slots of another kind, which makes room for a larger one, and
+    measures itself on both."""
+    def has_measured(kind):
+        return lambda job: kind in json.loads(job["hints"] or "{}").get("accelerators", {})
+
+    with service(folder, "--slots", "fast=2,slow=1") as local:
+        first = submit(local, 60, max_replicas=1)
+        local.wait_job(first, has_measured("fast"), "it has measured itself on a fast slot")
+        control = local.job_file(first, "control.sock")
+        os.rename(control, control + ".away")  # the request to move is lost
+        second = local.shell("sleep 1", min_replicas=2, max_replicas=2)
+        local.wait_job(first, lambda job: job["slots"] == "[0,2]", "it is to move")
+        time.sleep(0.5)
+        os.rename(control + ".away", control)
+        local.wait_end(second)
+        local.wait_job(first, has_measured("slow"), "it has measured itself on the slow slot")
+        check_finished(local, first, 60)
+        check(local.job(first)["starts"] == 1, "it moved without a restart", local.job(first))
 
 
 def linked(folder, random):
@@ -144,4 +166,4 @@ def chaos(folder, random):
             check_finished(local, name, epochs)
 
 
-main(grows_and_shrinks, linked, suspended, without_service, chaos)
+main(grows_and_shrinks, moves, linked, suspended, without_service, chaos)

@@ -37,7 +37,7 @@ bool note_shortage(ActiveJob& job, const Machine& machine) {
 }
 
 int most_replicas(const ActiveJob& job, const Machine& machine) {
-  return std::max({1, job.record.min_replicas, machine.slots / job.state.slots_per_replica});
+  return std::max({1, job.record.min_replicas, machine.most_slots() / job.state.slots_per_replica});
 }
 
 void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine& machine,
@@ -50,6 +50,10 @@ void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine
   grant.max_replicas = job.record.max_replicas;
   grant.slot_kind = machine.slot_kind();
   grant.slots_per_replica = job.state.slots_per_replica;
+  for (size_t slot = 0; slot < machine.slot_kinds.size(); ++slot) {
+    const std::string& kind = machine.kinds[static_cast<size_t>(machine.slot_kinds[slot])];
+    if (!kind.empty()) grant.accelerators[machine.slot_number(static_cast<int>(slot))] = kind;
+  }
   const std::string& instance = job.spec.tensorboard;
   if (!instance.empty()) grant.tensorboard = paths.tensorboard(instance);
   const std::string path = folder.job_file(), text = job_file_text(job.record.spec, grant);

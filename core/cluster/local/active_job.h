@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct ActiveJob {
   std::unique_ptr<RunnerQuery> query;  // in flight
   Query query_kind = Query::status;
   bool to_stop = false;           // the runner still has to be told to stop
+  bool to_scale = false;          // ... of its slots
   TimePoint ask_at;               // time of the next query
   int unanswered = 0;             // queries in a row
   int training = 0, present = 0;  // replicas, from the last status
@@ -45,7 +47,8 @@ struct ActiveJob {
     TimePoint since;
     bool grows = false;
   };
-  std::optional<Change> change;               // of its slots, until it trains with them
+  std::optional<Change> change;               // of its slots, until it trains with them alone
+  std::set<int> unfit_kinds;                  // of slots: on these it could not start
   std::optional<double> start_s;              // how long it took last to use new slots
   std::optional<TimePoint> restarting_since;  // of a command: the change after which it runs now
   bool restartable = false;                   // its command has exited with 143 when asked to stop

@@ -55,11 +55,13 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
     }
     job.likeness = likeness_of(name, job.spec);
     job.state.slots_per_replica = slots_per_replica(machine, job.spec);
+    job.state.restarts = job.spec.kind == JobSpec::Kind::command;
     try {
       std::vector<std::string> ignored;
       if (!record.hints.empty()) job.hints = job_hints(parse_hints(record.hints, name, ignored));
     } catch (const Error& error) {  // the job will send new hints
       log_warning("{}", error.what());
+      job.record.hints.clear();
     }
   });
   return loaded;

@@ -6,7 +6,8 @@
 // Requests and answers are one line of JSON each over the service's control socket (mode 0600, this
 // user only). A refusal is {"ok": false, "error": "a sentence"}.
 //   hello                          -> {version, protocol, pid, started, policy, options, slot_kind,
-//                                      slots, slots_free, url, problem}
+//                                      slots, slots_free, kinds, url, notice, problem}; kinds:
+//                                      [{name, slots, slots_free}], none if slots are alike
 //   submit {spec, project|null}    -> {name, message}; spec: JobSpec as JSON. `project`: a folder
 //                                      at LocalPaths::incoming() that the caller has filled; it
 //                                      becomes the job's. `message`: why the job cannot run on

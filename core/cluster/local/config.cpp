@@ -7,6 +7,25 @@
 
 namespace adaptdl::local {
 
+namespace {
+
+SlotCounts read_slots(const YamlNode& node) {
+  if (!node.is_mapping()) return {{"", static_cast<int>(node.integer(1, kMostSlots))}};
+  SlotCounts counts;
+  YamlMapping kinds(node);
+  for (const std::string& kind : kinds.keys()) {
+    counts.emplace_back(kind, static_cast<int>(kinds.find(kind).integer(1, kMostSlots)));
+  }
+  try {
+    check_slot_counts(counts);
+  } catch (const Error& error) {
+    node.refuse(error.what());
+  }
+  return counts;
+}
+
+}  // namespace
+
 std::string config_path() {
   return join_path(config_directory(), "config.yaml");
 }
@@ -23,8 +42,7 @@ ServiceConfig read_service_config(const std::string& path) {
   for (const std::string& name : values.keys()) {
     config.options[name] = values.find(name).number();
   }
-  int slots = 0;
-  if (local.read("slots", slots, 1, 1024)) config.slots = slots;
+  if (const YamlNode slots = local.find("slots"); slots.present()) config.slots = read_slots(slots);
   local.read("interval", config.interval_s, between(1, 86400));
   local.finish();
   try {

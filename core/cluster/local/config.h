@@ -5,7 +5,8 @@
 //   local:
 //     policy: proportional          # adaptdl-policy(5)
 //     options: {preference: 6}      # of that policy
-//     slots: 4                      # default: what the machine has; read when the service starts
+//     slots: 4                      # default: what the machine has; read when the service starts.
+//                                   # By kind: {fast: 2, slow: 6}
 //     interval: 10                  # s between rounds when nothing happens
 //
 // Other sections of the file are ignored here.
@@ -15,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "core/cluster/local/slot_kinds.h"
 #include "core/policy/policy.h"
 
 namespace adaptdl::local {
@@ -22,8 +24,8 @@ namespace adaptdl::local {
 struct ServiceConfig {
   std::string policy;                     // one of policies()
   std::map<std::string, double> options;  // only those in the file
-  std::optional<int> slots;               // 1 to 1024
-  double interval_s = 10;                 // 1 to 86400
+  std::optional<SlotCounts> slots;
+  double interval_s = 10;  // 1 to 86400
 };
 
 std::string config_path();

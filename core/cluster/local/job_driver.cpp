@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,9 +22,10 @@ constexpr double kStartsUp = 10;                      // s in which a new runner
 constexpr double kLivedLong = 600;                    // s; later deaths are counted from one again
 constexpr int kMaxDeaths = 10;                        // of runners, in a row without a step
 constexpr Seconds kAfterTrouble{1};
+constexpr double kMoveLimit = 300;  // s until a job's replicas must run on other slots
 
 TimePoint after(Seconds seconds) {
-  return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(seconds);
+  return time_after(Monotonic::now(), seconds);
 }
 
 // The last line on standard error of a runner that failed before it started.
@@ -150,11 +152,24 @@ void JobDriver::advance() {
   for_each_job([this](ActiveJob& job) {
     if (!job.record.ended()) advance(job);
   });
+  if (!parts_.machine.has_kinds()) return;
+  std::map<std::string, const JobState*> states;
+  for (const auto& [name, job] : parts_.jobs.all()) states[name] = &job.state;
+  if (ActiveJob* const stuck = parts_.jobs.find(stuck_job(states, parts_.slots))) {
+    stop(*stuck, "to start again on slots of another kind, which are not free before");
+  }
+}
+
+void JobDriver::stop(ActiveJob& job, const std::string& why) {
+  job.state.stopping = job.to_stop = true;
+  job.state.kill_at = after(Seconds(job.spec.grace_s + kStopSlack));
+  parts_.jobs.note(job, "Stopping", why);
+  ask(job, ActiveJob::Query::stop);
 }
 
 void JobDriver::advance(ActiveJob& job) {
   for (;;) {
-    const NextAction next = next_action(job.state, parts_.slots.free(), Monotonic::now());
+    const NextAction next = next_action(job.record.name, job.state, parts_.slots, Monotonic::now());
     switch (next.kind) {
       case NextAction::Kind::none:
         return;
@@ -165,11 +180,7 @@ void JobDriver::advance(ActiveJob& job) {
         scale(job, next);
         return;
       case NextAction::Kind::stop:
-        job.state.stopping = job.to_stop = true;
-        job.state.kill_at = after(Seconds(job.spec.grace_s + kStopSlack));
-        parts_.jobs.note(job, "Stopping",
-                         job.record.cancelled ? "cancelled by its user" : job.record.why);
-        ask(job, ActiveJob::Query::stop);
+        stop(job, job.record.cancelled ? "cancelled by its user" : job.record.why);
         return;
       case NextAction::Kind::kill:
         job.state.kill_at = after(Seconds(kStopSlack));
@@ -185,7 +196,7 @@ void JobDriver::advance(ActiveJob& job) {
 
 void JobDriver::start(ActiveJob& job, int slots) {
   const JobFolder folder = folder_of(job);
-  job.state.granted = parts_.slots.take(job.record.name, slots);
+  job.state.granted = parts_.slots.take(job.record.name, slots, job.state.kind);
   job.record.slots = job.state.granted;
   ++job.record.starts;
   count_slots(job);
@@ -209,7 +220,7 @@ void JobDriver::start(ActiveJob& job, int slots) {
   job.change = {job.runner_since, true};
   job.ask_at = after(kAskSoon);
   job.unanswered = job.training = job.present = 0;
-  job.to_stop = false;
+  job.to_stop = job.to_scale = false;
   if (!job.record.started_s) job.record.started_s = wall_now_s();
   job.record.reason.clear();
   job.record.message.clear();
@@ -221,13 +232,14 @@ void JobDriver::start(ActiveJob& job, int slots) {
 
 void JobDriver::scale(ActiveJob& job, const NextAction& next) {
   std::vector<int> granted = next.keep;
-  const std::vector<int> more = parts_.slots.take(job.record.name, next.take);
+  const std::vector<int> more =
+      parts_.slots.take(job.record.name, next.take, job.state.kind, job.state.granted);
   granted.insert(granted.end(), more.begin(), more.end());
   std::sort(granted.begin(), granted.end());
   count_slots(job);
   job.change = {Monotonic::now(), next.take > 0};
   job.state.granted = granted;
-  job.state.scaling = true;
+  job.state.scaling = job.to_scale = true;
   job.record.slots = parts_.slots.held_by(job.record.name);
   parts_.jobs.save(job);
   ask(job, ActiveJob::Query::scale);
@@ -260,7 +272,9 @@ void JobDriver::take_answer(ActiveJob& job) {
     return;
   }
   if (job.query_kind == ActiveJob::Query::scale) {
-    job.state.scaling = false;  // the next status shows whether the runner took it
+    job.state.scaling = false;
+    job.to_scale = !ok;  // asked again after the next status
+    if (ok && job.change) job.change->since = Monotonic::now();
     return;
   }
   try {
@@ -317,27 +331,74 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   // The runner has not received the request, or received it before it was ready.
   const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
   const int target = json_get_or<int>(status, "target", "status", granted);
-  if (!job.state.stopping && (target != granted || (strays && granted > 0))) {
+  if (!job.state.stopping && (target != granted || job.to_scale || (strays && granted > 0))) {
     job.state.scaling = true;
     ask(job, ActiveJob::Query::scale);
   }
-  if (job.change && job.training == granted) {
+  const bool moved = parts_.slots.held_by(job.record.name) == job.state.granted;
+  if (job.change && job.training == granted && moved) {
     if (job.change->grows) job.start_s = seconds_since(job.change->since);
     job.restarting_since = job.change->since;
     job.change.reset();
   }
-  const bool settled = job.training == job.state.wanted &&
-                       parts_.slots.held_by(job.record.name).size() == job.state.granted.size();
+  if (parts_.machine.has_kinds() && !moved) give_up_move(job);
+  const bool settled = job.training == job.state.wanted && moved;
   job.ask_at = after(settled ? kAskAgain : kAskSoon);
   const std::string phase = phase_text(job);
   if (phase != job.record.phase) job.unsaved = true;
   if (job.unsaved) parts_.jobs.save(job);
 }
 
+// The kind of slots on which the job trains; nothing while that changes.
+std::optional<std::string> JobDriver::present_kind(const ActiveJob& job) const {
+  const std::vector<int>& slots = job.state.granted;
+  const int kind = job.state.kind;
+  if (job.change || kind == kAnyKind || slots.empty()) return std::nullopt;
+  if (parts_.slots.of_kind(slots, kind) != slots) return std::nullopt;
+  if (parts_.slots.held_by(job.record.name) != slots) return std::nullopt;
+  return parts_.machine.kinds.at(static_cast<size_t>(kind));
+}
+
+// A job that cannot start on the slots to which it is to move, as a model that is too large for a
+// GPU's memory, must not keep both those and its old ones: it goes back, and stays away from them.
+void JobDriver::give_up_move(ActiveJob& job) {
+  const JobState& state = job.state;
+  if (state.kind == kAnyKind || state.stopping || state.scaling || state.wanted == 0) return;
+  if (parts_.slots.of_kind(state.granted, state.kind) != state.granted) return;
+  if (!job.change || seconds_since(job.change->since) < kMoveLimit) return;
+  std::vector<int> held = parts_.slots.held_by(job.record.name);
+  std::erase_if(held, [&](int slot) { return parts_.slots.kind_of(slot) == job.state.kind; });
+  if (held.empty()) return;
+  job.unfit_kinds.insert(job.state.kind);
+  const std::string& name = parts_.machine.kinds.at(static_cast<size_t>(job.state.kind));
+  job.state.kind = parts_.slots.kind_of(held.front());
+  const int room = static_cast<int>(parts_.slots.of_kind(held, job.state.kind).size());
+  job.state.wanted = std::min(job.state.wanted, room / job.state.slots_per_replica);
+  job.record.replicas = job.state.wanted;
+  job.change->since = Monotonic::now();
+  job.unsaved = true;
+  parts_.jobs.note(
+      job, "MoveFailed",
+      fmt::format("it has not started on {} within {} s: it goes back, and gets no such "
+                  "slots while this service runs",
+                  name, kMoveLimit),
+      true);
+  parts_.jobs.changed();
+}
+
 void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
   try {
     std::vector<std::string> ignored;
     SchedulingHints told = hints_from_json(hints, "hints", ignored);
+    if (parts_.machine.has_kinds()) {
+      const auto& kinds = parts_.machine.kinds;
+      // "fast+slow": while it moves.
+      const bool tells = std::count(kinds.begin(), kinds.end(), told.accelerator) > 0 ||
+                         told.accelerator.find('+') != std::string::npos;
+      const std::string& before = job.record.hints;
+      told = with_kinds(std::move(told), tells ? std::nullopt : present_kind(job),
+                        before.empty() ? SchedulingHints() : parse_hints(before, "hints", ignored));
+    }
     // A command restarts to rescale, and cannot measure that itself.
     if (job.spec.kind == JobSpec::Kind::command && !told.rescale_cost_s) {
       const auto before = job.hints.rescale_cost_s;
@@ -348,8 +409,10 @@ void JobDriver::take_hints(ActiveJob& job, const Json& hints) {
     std::string text = dump_json(to_json(told));
     if (text == job.record.hints) return;
     const JobHints known = job_hints(told);
-    // The job can now use more replicas: schedule before the interval ends.
+    // The job can now use more replicas, or is known on one more kind of slots: schedule before the
+    // interval ends.
     const bool more = (!job.hints.perf && known.perf) ||
+                      known.kinds.size() > job.hints.kinds.size() ||
                       known.max_profiled_replicas > job.hints.max_profiled_replicas;
     job.hints = known;
     job.record.hints = std::move(text);
@@ -376,7 +439,7 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   count_slots(job);
   job.runner = {};
   job.query.reset();
-  job.to_stop = false;
+  job.to_stop = job.to_scale = false;
   const bool stopping = job.state.stopping;
   job.state.live = job.state.stopping = job.state.scaling = false;
   job.state.granted.clear();
@@ -384,9 +447,12 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   parts_.slots.keep_only(job.record.name, {});
   job.record.slots.clear();
   parts_.supervisor.gone(job.record.name);
-  // It may have run since before the machine became smaller.
-  if (job.state.wanted * job.state.slots_per_replica > parts_.slots.count()) {
-    job.state.wanted = job.record.replicas = 0;
+  // It may have run since before the machine became smaller, or its slots came to be of other
+  // kinds.
+  if (job.state.kind == kAnyKind ||
+      job.state.wanted * job.state.slots_per_replica > parts_.machine.slots_of(job.state.kind)) {
+    job.state.wanted = job.record.replicas = job.state.kind = 0;
+    note_shortage(job, parts_.machine);
   }
   parts_.jobs.changed();
 

@@ -48,12 +48,15 @@ class JobDriver {
   JobFolder folder_of(const ActiveJob& job) const;
   void restore_folder(const ActiveJob& job);
   void advance(ActiveJob& job);
+  void stop(ActiveJob& job, const std::string& why);
+  void give_up_move(ActiveJob& job);
   void start(ActiveJob& job, int slots);
   void scale(ActiveJob& job, const NextAction& next);
   void ask(ActiveJob& job, ActiveJob::Query kind);
   void take_answer(ActiveJob& job);
   void take_status(ActiveJob& job, const Json& status);
   void note_restartable(ActiveJob& job);
+  std::optional<std::string> present_kind(const ActiveJob& job) const;
   void take_hints(ActiveJob& job, const Json& hints);
   void runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code);
   void runner_died(ActiveJob& job, bool stopping, std::optional<int> code);

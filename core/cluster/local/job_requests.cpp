@@ -68,6 +68,7 @@ Json JobRequests::submit(const Json& request) {
   record.phase = phase_text(job);
   record.min_replicas = job.spec.min_replicas;
   job.state.slots_per_replica = slots_per_replica(machine_, job.spec);
+  job.state.restarts = job.spec.kind == JobSpec::Kind::command;
   record.max_replicas = job.spec.max_replicas.value_or(most_replicas(job, machine_));
   note_shortage(job, machine_);
 
@@ -137,10 +138,11 @@ Json JobRequests::scale(const Json& request) {
   ActiveJob& job = find(request);
   const int low = json_get<int>(request, "min", "scale");
   const int high = json_get<int>(request, "max", "scale");
-  const int most = machine_.slots / job.state.slots_per_replica;
+  const int most = machine_.most_slots() / job.state.slots_per_replica;
   if (low < 0 || high < std::max(1, low)) fail("invalid replica range {}:{}", low, high);
   if (std::max(1, low) > most) {
-    fail("job {} can have at most {} replicas on this machine", job.record.name, most);
+    fail("job {} can have at most {} replicas on this machine{}", job.record.name, most,
+         machine_.has_kinds() ? ", all on slots of one kind" : "");
   }
   jobs_.change(job, "Scaled", fmt::format("replicas {}:{}", low, high), [&] {
     job.record.min_replicas = low;

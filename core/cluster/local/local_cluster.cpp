@@ -3,18 +3,30 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace adaptdl::local {
 
 namespace {
 
 constexpr double kLiveRescaleCost = 1;  // s; until the job has measured it
+constexpr int64_t kMany = 1 << 20;      // of a condition that a node meets
+
+// The condition that slots are of another kind.
+std::string other_than(const std::string& kind) {
+  return "other-than:" + kind;
+}
 
 }  // namespace
 
 void LocalCluster::fit_jobs() {
   int left = slots_.count();
-  for (const auto& [name, job] : jobs_.all()) {
-    if (job.state.live) left -= static_cast<int>(slots_.held_by(name).size());
+  for (auto& [name, job] : jobs_.all()) {
+    if (!job.state.live) continue;
+    left -= static_cast<int>(slots_.held_by(name).size());
+    if (!machine_.has_kinds()) continue;
+    fit_to_slots(job.state);
+    job.record.replicas = job.state.wanted;
   }
   for (auto& [name, job] : jobs_.all()) {
     if (job.record.ended()) continue;
@@ -27,7 +39,9 @@ void LocalCluster::fit_jobs() {
     if (!job.state.live) {
       changed = note_shortage(job, machine_) || changed;
       const int64_t slots = int64_t{job.state.wanted} * job.state.slots_per_replica;
-      if (slots > 0 && (job.record.reason == kUnschedulable || slots > left)) {
+      // On which kind of slots is not stored: the first round decides.
+      const bool fits = slots <= left && !machine_.has_kinds();
+      if (slots > 0 && (job.record.reason == kUnschedulable || !fits)) {
         job.state.wanted = job.record.replicas = 0;
         changed = true;
       } else {
@@ -38,12 +52,81 @@ void LocalCluster::fit_jobs() {
   }
 }
 
+// The job goes on with what it has, also if its slots have come to be of several kinds.
+void LocalCluster::fit_to_slots(JobState& job) const {
+  int most = 0;
+  job.kind = 0;
+  for (int kind = 0; kind < static_cast<int>(nodes_.size()); ++kind) {
+    const int held = static_cast<int>(slots_.of_kind(job.granted, kind).size());
+    if (held > most) job.kind = kind;
+    most = std::max(most, held);
+  }
+  const bool mixed = most < static_cast<int>(job.granted.size());
+  const int has = (mixed ? static_cast<int>(job.granted.size()) : most) / job.slots_per_replica;
+  if (most >= job.wanted * job.slots_per_replica || has == 0) return;
+  job.wanted = std::min(job.wanted, has);
+  if (mixed) job.kind = kAnyKind;
+}
+
+// What jobs take of what slots of all kinds share: all but `without`, on all nodes but `except`.
+Resources LocalCluster::shared_use(const ActiveJob* without, std::string_view except) const {
+  Resources use;
+  for (const auto& [name, job] : jobs_.all()) {
+    if (&job == without || job.record.ended()) continue;
+    const std::vector<std::string> nodes = nodes_of_job(job);
+    const auto replicas = std::count_if(nodes.begin(), nodes.end(),
+                                        [&](const std::string& node) { return node != except; });
+    for (const auto& [resource, amount] : request_of(machine_, job.spec)) {
+      if (resource == "memory" || (resource == "cpu" && machine_.gpus)) {
+        use[resource] += amount * replicas;
+      }
+    }
+  }
+  return use;
+}
+
+// Jobs of which the scheduler is told nothing (jobs()) keep their slots until they end.
+void LocalCluster::take_held(std::vector<ClusterNode>& nodes) const {
+  for (const auto& [name, job] : jobs_.all()) {
+    if (!job.state.live || shortage(machine_, job.spec, job.record.min_replicas).empty()) continue;
+    for (const int slot : job.state.granted) {
+      Resources& free = nodes.at(static_cast<size_t>(slots_.kind_of(slot))).free_for_jobs;
+      for (const auto& [resource, amount] : slot_resources(machine_)) {
+        free[resource] = std::max<int64_t>(0, free[resource] - amount);
+      }
+    }
+  }
+}
+
+std::vector<std::string> LocalCluster::nodes_of_job(const ActiveJob& job) const {
+  const JobState& state = job.state;
+  std::vector<std::string> nodes;
+  for (int i = 0; i < state.wanted; ++i) {
+    const auto first = static_cast<size_t>(i) * static_cast<size_t>(state.slots_per_replica);
+    const int kind = state.kind != kAnyKind ? state.kind : slots_.kind_of(state.granted.at(first));
+    nodes.push_back(nodes_.at(static_cast<size_t>(kind)).name);
+  }
+  return nodes;
+}
+
 double LocalCluster::now_s() {
   return monotonic_now_s();
 }
 
 std::vector<ClusterNode> LocalCluster::nodes() {
-  return {node_of(machine_)};
+  std::vector<ClusterNode> nodes = nodes_;
+  if (!machine_.has_kinds()) return nodes;
+  take_held(nodes);
+  for (ClusterNode& node : nodes) {
+    Resources& free = node.free_for_jobs;
+    for (const auto& [resource, amount] : shared_use(nullptr, node.name)) {
+      free[resource] = std::max<int64_t>(0, free[resource] - amount);
+    }
+    for (const ClusterNode& other : nodes_) {
+      if (other.name != node.name) free[other_than(other.name)] = kMany;
+    }
+  }
+  return nodes;
 }
 
 std::vector<ClusterJob> LocalCluster::jobs() {
@@ -57,7 +140,7 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.name = name;
     seen.submitted_s = now - std::max(0.0, wall - job.record.submitted_s);
     seen.phase = phase_of(facts_of(job));
-    seen.nodes.assign(static_cast<size_t>(job.state.wanted), machine_.name);
+    seen.nodes = nodes_of_job(job);
     seen.attained_service = job.record.service_s;
     seen.restarts = job.record.restarts;
     seen.min_replicas = job.record.min_replicas;
@@ -67,6 +150,15 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.preemptible = job.spec.preemptible;
     seen.restartable = job.spec.restartable.value_or(job.restartable);
     seen.request = request_of(machine_, job.spec);
+    for (size_t kind = 0; kind < nodes_.size(); ++kind) {
+      const int number = static_cast<int>(kind);
+      // Another kind of slots takes a command's work, unless it is known to go on after a restart.
+      const bool stays = job.state.live && job.state.restarts && !seen.restartable &&
+                         !job.hints.perf && job.state.kind != kAnyKind && job.state.kind != number;
+      if (machine_.has_kinds() && (stays || job.unfit_kinds.contains(number))) {
+        seen.request[other_than(nodes_[kind].name)] = 1;
+      }
+    }
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;
     // A command restarts to rescale: its rescale cost includes its start (see take_hints()).
@@ -86,12 +178,34 @@ void LocalCluster::allocate(const std::string& name, const std::vector<std::stri
                             const std::string& why) {
   ActiveJob& job = jobs_.all().at(name);
   const int before = job.state.wanted, after = static_cast<int>(nodes.size());
+  std::string on;
+  int kind = job.state.kind;
+  if (!nodes.empty() && machine_.has_kinds()) {
+    kind = kind_named(nodes.front());
+    const ClusterNode& node = nodes_.at(static_cast<size_t>(kind));
+    on = " on " + node.name;
+    // In one round jobs may have grown on several kinds; the next one knows what is left.
+    for (const auto& [resource, amount] : shared_use(&job, "")) {
+      const int64_t mine = request_of(machine_, job.spec)[resource] * after;
+      if (after > before && mine + amount > node.free_for_jobs.at(resource)) {
+        fail("jobs on other slots take the {} that it would need", resource);
+      }
+    }
+  }
+  job.state.kind = kind;
   job.state.wanted = after;
   job.record.replicas = after;
   job.record.why = why;
   if (job.record.started_s) ++job.record.restarts;
-  jobs_.note(job, "Scheduled", fmt::format("replicas {} -> {}: {}", before, after, why));
+  jobs_.note(job, "Scheduled", fmt::format("replicas {} -> {}{}: {}", before, after, on, why));
   jobs_.save(job);
+}
+
+int LocalCluster::kind_named(std::string_view node) const {
+  const auto found = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [&](const ClusterNode& each) { return each.name == node; });
+  ADAPTDL_CHECK(found != nodes_.end());
+  return static_cast<int>(found - nodes_.begin());
 }
 
 void LocalCluster::explain(const std::string& name, const std::string& why) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/system.h"
@@ -16,9 +17,36 @@ int64_t millicores(int cores) {
   return int64_t{cores} * 1000;
 }
 
+// What is short for that many replicas; "" if they fit.
+std::string shortage_on(const ClusterNode& node, const Resources& request, int replicas) {
+  const Resources& there = node.free_for_jobs;
+  for (const auto& [resource, amount] : request) {
+    const int64_t have = there.contains(resource) ? there.at(resource) : 0;
+    if (amount <= have / replicas) continue;
+    const auto shown = [&name = resource](int64_t value) {
+      if (name == "cpu") return fmt::format("{:g} cores", static_cast<double>(value) / 1000);
+      if (name == "memory") return fmt::format("{:.1f} GiB", static_cast<double>(value) / 0x1p30);
+      return fmt::format("{} GPUs", value);
+    };
+    return fmt::format("{} replica{} of {} each cannot fit: this machine has {} for jobs{}",
+                       replicas, replicas == 1 ? "" : "s", shown(amount), shown(have),
+                       node.accelerator.empty() ? "" : " on " + node.accelerator);
+  }
+  return "";
+}
+
+void set_kinds(Machine& machine, const std::vector<std::string>& kinds) {
+  machine.kinds.clear();
+  for (const std::string& kind : kinds) {
+    const auto found = std::find(machine.kinds.begin(), machine.kinds.end(), kind);
+    machine.slot_kinds.push_back(static_cast<int>(found - machine.kinds.begin()));
+    if (found == machine.kinds.end()) machine.kinds.push_back(kind);
+  }
+}
+
 }  // namespace
 
-Machine this_machine(std::optional<int> slots) {
+Machine this_machine(const std::optional<SlotCounts>& slots) {
   Machine machine;
   machine.name = host_name();
   machine.cores = available_cores();
@@ -26,16 +54,33 @@ Machine this_machine(std::optional<int> slots) {
   const int gpu_count = static_cast<int>(gpus().size());
   machine.gpus = gpu_count > 0;
   const int there = machine.gpus ? gpu_count : machine.cores;
-  machine.slots = slots.value_or(there);
+  const GpuKinds known = gpu_count > 0 ? kinds_of_gpus() : GpuKinds();
+  machine.unlike_gpus = known.unlike;
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : slots.value_or(SlotCounts())) {
+    kinds.insert(kinds.end(), static_cast<size_t>(count), kind);
+  }
+  machine.slots = slots ? static_cast<int>(kinds.size()) : there;
   if (machine.slots > there) {
     machine.gpus = false;
+    if (slots->size() > 1) {
+      machine.notice =
+          fmt::format("{} slots of {} kinds, but {} {}: replicas are not bound to them",
+                      machine.slots, slots->size(), there, gpu_count > 0 ? "GPUs" : "cores");
+    }
   } else if (machine.gpus) {
     machine.slot_numbers.resize(static_cast<size_t>(machine.slots));
     std::iota(machine.slot_numbers.begin(), machine.slot_numbers.end(), 0);
+    if (!slots || slots->front().first.empty()) {
+      kinds = known.kinds;
+      machine.notice = known.problem;
+    }
   } else {
     machine.slot_numbers = affinity_core_numbers();
     machine.slot_numbers.resize(static_cast<size_t>(machine.slots));
   }
+  kinds.resize(std::min(kinds.size(), static_cast<size_t>(machine.slots)));
+  if (std::set(kinds.begin(), kinds.end()).size() > 1) set_kinds(machine, kinds);
   return machine;
 }
 
@@ -59,15 +104,39 @@ int Machine::slot_of(int number) const {
   return found == slot_numbers.end() ? -1 : static_cast<int>(found - slot_numbers.begin());
 }
 
-ClusterNode node_of(const Machine& machine) {
-  Resources free{{"memory", static_cast<int64_t>(machine.memory)}};
-  if (machine.gpus) {
-    free[kGpu] = machine.slots;
-    free["cpu"] = millicores(machine.cores);
-  } else {
-    free["cpu"] = millicores(machine.slots);
+int Machine::slots_of(int kind) const {
+  if (slot_kinds.empty()) return slots;
+  return static_cast<int>(std::count(slot_kinds.begin(), slot_kinds.end(), kind));
+}
+
+int Machine::most_slots() const {
+  int most = 0;
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    most = std::max(most, slots_of(static_cast<int>(kind)));
   }
-  return {machine.name, "", free};
+  return most;
+}
+
+std::vector<ClusterNode> nodes_of(const Machine& machine) {
+  std::vector<ClusterNode> nodes;
+  for (size_t kind = 0; kind < machine.kinds.size(); ++kind) {
+    const std::string& name = machine.kinds[kind];
+    const int slots = machine.slots_of(static_cast<int>(kind));
+    Resources free{{"memory", static_cast<int64_t>(machine.memory)}};
+    if (machine.gpus) {
+      free[kGpu] = slots;
+      free["cpu"] = millicores(machine.cores);
+    } else {
+      free["cpu"] = millicores(slots);
+    }
+    nodes.push_back({name.empty() ? machine.name : name, name, free});
+  }
+  return nodes;
+}
+
+Resources slot_resources(const Machine& machine) {
+  if (machine.gpus) return {{kGpu, 1}};
+  return {{"cpu", millicores(1)}};
 }
 
 int slots_per_replica(const Machine& machine, const JobSpec& spec) {
@@ -93,20 +162,19 @@ std::string shortage(const Machine& machine, const JobSpec& spec, int min_replic
   if (!machine.gpus && spec.request.gpus.value_or(0) > 0) {
     return fmt::format("a replica requests {} GPUs, but this machine has none", *spec.request.gpus);
   }
-  const Resources there = node_of(machine).free_for_jobs;
+  const Resources request = request_of(machine, spec);
   const int replicas = std::max(1, min_replicas);
-  for (const auto& [resource, amount] : request_of(machine, spec)) {
-    const int64_t have = there.contains(resource) ? there.at(resource) : 0;
-    if (amount <= have / replicas) continue;
-    const auto shown = [&name = resource](int64_t value) {
-      if (name == "cpu") return fmt::format("{:g} cores", static_cast<double>(value) / 1000);
-      if (name == "memory") return fmt::format("{:.1f} GiB", static_cast<double>(value) / 0x1p30);
-      return fmt::format("{} GPUs", value);
-    };
-    return fmt::format("{} replica{} of {} each cannot fit: this machine has {} for jobs", replicas,
-                       replicas == 1 ? "" : "s", shown(amount), shown(have));
+  std::string problem;
+  int most = 0;
+  const std::vector<ClusterNode> nodes = nodes_of(machine);
+  for (size_t kind = 0; kind < nodes.size(); ++kind) {
+    const std::string there = shortage_on(nodes[kind], request, replicas);
+    if (there.empty()) return "";
+    const int slots = machine.slots_of(static_cast<int>(kind));
+    if (slots > most) problem = there;
+    most = std::max(most, slots);
   }
-  return "";
+  return problem;
 }
 
 }  // namespace adaptdl::local

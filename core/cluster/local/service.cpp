@@ -1,6 +1,7 @@
 #include "core/cluster/local/service.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -50,7 +51,7 @@ Service::Service(const ServiceOptions& options)
       signals_({SIGINT, SIGTERM, SIGHUP}),
       machine_(
           this_machine(options.slots ? options.slots : read_service_config(options.config).slots)),
-      slots_(machine_.slots),
+      slots_(machine_.slots, machine_.slot_kinds),
       jobs_(options.paths.database),
       cluster_(jobs_, machine_, slots_),
       scheduling_(cluster_, read_service_config(options.config), options.scheduling),
@@ -62,6 +63,11 @@ Service::Service(const ServiceOptions& options)
                .adaptdl = options_.adaptdl}),
       requests_(jobs_, supervisor_, machine_, options_.paths),
       started_(rfc3339(std::chrono::system_clock::now())) {
+  if (!machine_.notice.empty()) log_warning("{}", machine_.notice);
+  // Runners, which inherit it, then number GPUs as kinds_of_gpus() does.
+  if (machine_.unlike_gpus && !environment_variable("CUDA_VISIBLE_DEVICES", true)) {
+    ::setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", !environment_variable("CUDA_DEVICE_ORDER"));
+  }
   serve_programs();
   driver_.adopt();
   cluster_.fit_jobs();
@@ -146,9 +152,15 @@ void Service::take_signals() {
 
 void Service::reload() {
   const ServiceConfig config = read_service_config(options_.config);
-  if (!options_.slots && this_machine(config.slots).slots != machine_.slots) {
-    log_warning("{}: slots: takes effect when the service restarts; {} slots are in use now",
-                options_.config, machine_.slots);
+  if (!options_.slots) {
+    const Machine other = this_machine(config.slots);
+    if (other.slots != machine_.slots || other.kinds != machine_.kinds ||
+        other.slot_kinds != machine_.slot_kinds) {
+      log_warning(
+          "{}: slots: takes effect when the service restarts; {} slots are in use now{}",
+          options_.config, machine_.slots,
+          machine_.has_kinds() ? fmt::format(" ({})", fmt::join(machine_.kinds, ", ")) : "");
+    }
   }
   scheduling_.configure(config);
 }
@@ -189,6 +201,13 @@ Json Service::on_request(const Json& request) {
 }
 
 Json Service::hello() const {
+  Json kinds = Json::array();
+  for (size_t i = 0; i < machine_.kinds.size() && machine_.has_kinds(); ++i) {
+    const int kind = static_cast<int>(i);
+    kinds.push_back({{"name", machine_.kinds[i]},
+                     {"slots", machine_.slots_of(kind)},
+                     {"slots_free", slots_.available("", {}, kind).size()}});
+  }
   return {{"version", options_.version},
           {"protocol", kProtocol},
           {"pid", getpid()},
@@ -198,8 +217,10 @@ Json Service::hello() const {
           {"slot_kind", machine_.slot_kind()},
           {"slots", slots_.count()},
           {"slots_free", slots_.free()},
+          {"kinds", std::move(kinds)},
           {"jobs", jobs_.size()},
           {"url", supervisor_.url()},
+          {"notice", machine_.notice},
           {"problem", jobs_.problem()}};
 }
 

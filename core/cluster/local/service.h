@@ -36,9 +36,9 @@ struct ServiceOptions {
   LocalPaths paths;
   std::string adaptdl;  // path of this program, for runners
   std::string version;
-  std::string config;          // path; read again on SIGHUP
-  SchedulingFlags scheduling;  // override the configuration
-  std::optional<int> slots;    // overrides the configuration
+  std::string config;               // path; read again on SIGHUP
+  SchedulingFlags scheduling;       // override the configuration
+  std::optional<SlotCounts> slots;  // overrides the configuration
 };
 
 class Service {

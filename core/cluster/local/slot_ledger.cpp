@@ -1,13 +1,37 @@
 #include "core/cluster/local/slot_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 
 namespace adaptdl::local {
 
+SlotLedger::SlotLedger(int count, std::vector<int> kinds)
+    : owners_(static_cast<size_t>(count)), kinds_(std::move(kinds)) {
+  if (kinds_.empty()) kinds_.resize(owners_.size());
+  ADAPTDL_CHECK(kinds_.size() == owners_.size());
+}
+
 int SlotLedger::free() const {
   return static_cast<int>(std::count(owners_.begin(), owners_.end(), ""));
+}
+
+std::vector<int> SlotLedger::available(const std::string& job, const std::vector<int>& granted,
+                                       int kind) const {
+  std::vector<int> own, free;
+  for (int slot = 0; slot < count(); ++slot) {
+    if (kind_of(slot) != kind) continue;
+    const bool given = std::find(granted.begin(), granted.end(), slot) != granted.end();
+    if (owner(slot).empty()) {
+      free.push_back(slot);
+    } else if (owner(slot) == job && !given) {
+      own.push_back(slot);
+    }
+  }
+  if (!of_kind(granted, kind).empty()) std::swap(own, free);
+  own.insert(own.end(), free.begin(), free.end());
+  return own;
 }
 
 std::vector<int> SlotLedger::held_by(const std::string& job) const {
@@ -18,14 +42,20 @@ std::vector<int> SlotLedger::held_by(const std::string& job) const {
   return slots;
 }
 
-std::vector<int> SlotLedger::take(const std::string& job, int count) {
-  ADAPTDL_CHECK(count <= free());
-  std::vector<int> taken;
-  for (size_t i = 0; i < owners_.size() && static_cast<int>(taken.size()) < count; ++i) {
-    if (!owners_[i].empty()) continue;
-    owners_[i] = job;
-    taken.push_back(static_cast<int>(i));
+std::vector<int> SlotLedger::of_kind(const std::vector<int>& slots, int kind) const {
+  std::vector<int> found;
+  for (const int slot : slots) {
+    if (kind_of(slot) == kind) found.push_back(slot);
   }
+  return found;
+}
+
+std::vector<int> SlotLedger::take(const std::string& job, int count, int kind,
+                                  const std::vector<int>& granted) {
+  std::vector<int> taken = available(job, granted, kind);
+  ADAPTDL_CHECK(count <= static_cast<int>(taken.size()));
+  taken.resize(static_cast<size_t>(count));
+  for (const int slot : taken) owners_[static_cast<size_t>(slot)] = job;
   return taken;
 }
 

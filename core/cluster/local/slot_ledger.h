@@ -11,14 +11,25 @@ namespace adaptdl::local {
 // One thread.
 class SlotLedger {
  public:
-  explicit SlotLedger(int count) : owners_(static_cast<size_t>(count)) {}
+  // `kinds`: of each slot, if they are of several (Machine::slot_kinds); none: all are of kind 0.
+  explicit SlotLedger(int count, std::vector<int> kinds = {});
 
   int count() const { return static_cast<int>(owners_.size()); }
   int free() const;
+  // Slots of that kind that `job` may get besides `granted`: those that are free, and its own that
+  // it is giving up.
+  std::vector<int> available(const std::string& job, const std::vector<int>& granted,
+                             int kind) const;
   std::vector<int> held_by(const std::string& job) const;  // ascending
+  // Those of `slots` that are of this kind.
+  std::vector<int> of_kind(const std::vector<int>& slots, int kind) const;
+  int kind_of(int slot) const { return kinds_.at(static_cast<size_t>(slot)); }
+  const std::string& owner(int slot) const { return owners_.at(static_cast<size_t>(slot)); }
 
-  // The lowest free slots. Requires: count <= free().
-  std::vector<int> take(const std::string& job, int count);
+  // The first `count` of available(): the lowest free ones, then its own, which it has not left
+  // yet; its own first if it moves back to them. Requires: there are so many.
+  std::vector<int> take(const std::string& job, int count, int kind = 0,
+                        const std::vector<int>& granted = {});
   // Marks the slots of a job that was found running; skips slots out of range or of another job.
   void hold(const std::string& job, const std::vector<int>& slots);
   // Frees all slots of the job except those in `kept`.
@@ -26,6 +37,7 @@ class SlotLedger {
 
  private:
   std::vector<std::string> owners_;  // "": free
+  std::vector<int> kinds_;           // of each slot
 };
 
 }  // namespace adaptdl::local

@@ -116,6 +116,9 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   // Python buffers output to a pipe: logs would be late, and lost when the process is killed.
   if (!given("PYTHONUNBUFFERED")) set("PYTHONUNBUFFERED", "1");
   if (options.gpus > 0) set("CUDA_VISIBLE_DEVICES", visible_gpus(gpus, place.slots));
+  if (const auto kind = accelerator_of(place.slots, options.accelerators)) {
+    set(kAcceleratorVariable, *kind);
+  }
   if (options.virtual_local_rank) {
     set("LOCAL_RANK", "0");
     set("CUDA_VISIBLE_DEVICES", gpu_of_rank(options, place.rank - place.host.first_rank));

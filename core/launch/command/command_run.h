@@ -31,8 +31,9 @@ struct CommandOptions {
   std::vector<int> slots;  // as in RunOptions
   bool bound = true;       // as in RunOptions
   int slots_per_replica = 1;
-  int gpus = 0;                 // as in RunOptions; the slots are indices of them
-  int threads = 0;              // per replica; 0 = its cores, or its share of all cores
+  std::map<int, std::string> accelerators;  // as in RunOptions
+  int gpus = 0;                             // as in RunOptions; the slots are indices of them
+  int threads = 0;                          // per replica; 0 = its cores, or its share of all cores
   std::string supervisor_url;   // http://HOST:PORT/PATH, without a slash at the end; "" = none
   std::string tensorboard_dir;  // "" = none
   int max_failures = 3;         // in a row, of generations without progress

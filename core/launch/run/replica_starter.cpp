@@ -9,6 +9,7 @@
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "core/formats/json.h"
+#include "core/job/worker_environment.h"
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/slots.h"
 #include "core/net/socket.h"
@@ -66,6 +67,9 @@ std::vector<std::string> ReplicaStarter::environment(const std::vector<int>& slo
     changes.emplace_back("LD_LIBRARY_PATH", path);
   }
   if (options_.gpus > 0) changes.emplace_back("CUDA_VISIBLE_DEVICES", visible_gpus(gpus_, slots));
+  if (const auto kind = accelerator_of(slots, options_.accelerators)) {
+    changes.emplace_back(kAcceleratorVariable, *kind);
+  }
   return environment_with(changes);
 }
 

@@ -58,9 +58,10 @@ struct RunOptions {
   std::vector<int> slots;
   bool bound = true;  // false, without `gpus`: slots only limit replicas, whatever cores there are
   int slots_per_replica = 1;
-  int64_t log_bytes_max = 10 << 20;  // per replica log file, one rotation kept
-  std::string control_socket;        // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()
-  std::string record_file;           // the run's record for `ls` and `logs`; "": run_paths()
+  std::map<int, std::string> accelerators;  // kinds of slots, as the scheduler calls them
+  int64_t log_bytes_max = 10 << 20;         // per replica log file, one rotation kept
+  std::string control_socket;  // Unix socket for scale/cancel/ls; mode 0600; "": run_paths()
+  std::string record_file;     // the run's record for `ls` and `logs`; "": run_paths()
   // The worker's executable: a path (ADAPTDL_WORKER, or an executable program), or empty for the
   // embedded image.
   std::string worker_path;

@@ -12,3 +12,9 @@ TEST_CASE("slots: each replica has its own GPUs, as long as there are any") {
   CHECK(visible_gpus(gpus, slots_of({0, 1, 2, 3, 4}, 3, 1)) == "0");
   CHECK(visible_gpus(gpus, slots_of({0, 1, 2, 3, 4}, 4, 1)) == "GPU-b");
 }
+
+TEST_CASE("slots: the kind of a replica's") {
+  CHECK_FALSE(accelerator_of({0}, {}));
+  CHECK_FALSE(accelerator_of({}, {{0, "fast"}}));
+  CHECK(accelerator_of({3, 4}, {{0, "fast"}, {3, "slow"}, {4, "slow"}}) == "slow");
+}

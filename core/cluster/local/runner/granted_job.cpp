@@ -1,9 +1,11 @@
 #include "core/cluster/local/runner/granted_job.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/number.h"
 
 namespace adaptdl::local {
 namespace {
@@ -13,6 +15,8 @@ constexpr int kFormat = 2;
 constexpr size_t kMaxGrantedJob = 8u << 20;  // bytes; above the longest submission
 
 Json to_json(const Grant& grant) {
+  Json accelerators = Json::object();
+  for (const auto& [slot, kind] : grant.accelerators) accelerators[std::to_string(slot)] = kind;
   return {{"name", grant.name},
           {"namespace", grant.job_namespace},
           {"directory", grant.directory},
@@ -20,6 +24,7 @@ Json to_json(const Grant& grant) {
           {"max_replicas", grant.max_replicas},
           {"slot_kind", grant.slot_kind},
           {"slots_per_replica", grant.slots_per_replica},
+          {"accelerators", std::move(accelerators)},
           {"tensorboard", grant.tensorboard.empty() ? Json() : Json(grant.tensorboard)}};
 }
 
@@ -38,6 +43,12 @@ Grant grant_from_json(const Json& json, const std::string& where) {
   }
   grant.slots_per_replica = json_get_or(json, "slots_per_replica", where, grant.slots_per_replica);
   if (grant.slots_per_replica < 1) fail("{}: slots_per_replica: must be at least 1", where);
+  const auto kinds = json_get_or<Json>(json, "accelerators", where, Json::object());
+  for (const auto& [slot, kind] : kinds.items()) {
+    const auto number = try_parse<int>(slot);
+    if (!number || !kind.is_string()) fail("{}: accelerators: slot numbers and names", where);
+    grant.accelerators[*number] = kind.get<std::string>();
+  }
   grant.tensorboard = json_get_or(json, "tensorboard", where, grant.tensorboard);
   return grant;
 }

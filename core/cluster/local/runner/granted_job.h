@@ -3,6 +3,7 @@
 // job.json of a job's folder: the specification as submitted, and the service's grant. The service
 // writes it at the submission and before each start; the runner and `adaptdl exec` read it.
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,8 @@ struct Grant {
   int min_replicas = 1, max_replicas = launch::kMaxReplicas;  // as scaled; 1 <= min <= max
   std::string slot_kind = "core";                             // Machine::slot_kind()
   int slots_per_replica = 1;                                  // >= 1
+  // The kinds of the machine's slots by their numbers for the runner; none where all are alike.
+  std::map<int, std::string> accelerators;
   std::string tensorboard;  // absolute path of the instance's folder; "": none
 
   bool on_gpus() const { return slot_kind == "gpu"; }  // slots are GPUs, else cores

@@ -37,6 +37,7 @@ Options options_of(const GrantedJob& job, const JobFolder& folder, const std::ve
   options.slots = slots;
   options.bound = grant.bound();
   options.slots_per_replica = grant.slots_per_replica;
+  options.accelerators = grant.accelerators;
   if (grant.on_gpus()) {
     options.gpus = static_cast<int>(gpus().size());
     launch::check_gpus(slots, options.gpus);

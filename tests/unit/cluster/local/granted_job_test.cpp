@@ -56,6 +56,8 @@ TEST_CASE("job.json: what was submitted, and what was granted") {
                                                  {"/grant", nullptr},
                                                  {"/grant/slot_kind", "tpu"},
                                                  {"/grant/slots_per_replica", 0},
+                                                 {"/grant/accelerators", {{"x", "fast"}}},
+                                                 {"/grant/accelerators", {{"1", 2}}},
                                                  {"/grant/directory", nullptr},
                                                  {"/grant/name", 3}}) {
     Json wrong = granted_command();
@@ -131,7 +133,9 @@ TEST_CASE("what the service writes is what the runner reads") {
   job.record.max_replicas = 5;
   job.state.slots_per_replica = 3;
   Machine machine;
-  machine.slots = 8;
+  machine.slots = 3;
+  machine.kinds = {"fast", "slow"};
+  machine.slot_kinds = {0, 1, 1};
   write_job_file(job, paths, machine, true);
   const JobFolder in{paths.job("model-x")};
   const GrantedJob read = read_granted_job(in);
@@ -142,6 +146,8 @@ TEST_CASE("what the service writes is what the runner reads") {
   CHECK(read.grant.max_replicas == 5);
   CHECK(read.grant.slot_kind == "shared");
   CHECK(read.grant.slots_per_replica == 3);
+  CHECK(read.grant.accelerators ==
+        std::map<int, std::string>{{0, "fast"}, {1, "slow"}, {2, "slow"}});
   CHECK(read.grant.tensorboard == folder.path() + "/tensorboard/charts");
   CHECK(granted_name(parse_json(read_file(in.job_file(), 1 << 20), "job.json"), "job.json") ==
         "model-x");

@@ -23,3 +23,29 @@ TEST_CASE("a replica takes a slot at least, whatever it asks for") {
   spec.request.cpu_millicores = 2500;
   CHECK(slots_per_replica(machine, spec) == 3);
 }
+
+TEST_CASE("slots of several kinds are nodes that share the machine") {
+  Machine machine{.name = "here", .gpus = true, .slots = 4, .cores = 8, .memory = 1000};
+  CHECK(nodes_of(machine).size() == 1);
+  CHECK(nodes_of(machine)[0].name == "here");
+  CHECK(machine.most_slots() == 4);
+  machine.kinds = {"small", "large"};
+  machine.slot_kinds = {0, 1, 0, 0};
+  CHECK(machine.most_slots() == 3);
+  const std::vector<ClusterNode> nodes = nodes_of(machine);
+  REQUIRE(nodes.size() == 2);
+  CHECK(nodes[0].name == "small");
+  CHECK(nodes[0].accelerator == "small");
+  CHECK(nodes[0].free_for_jobs ==
+        Resources{{"nvidia.com/gpu", 3}, {"cpu", 8000}, {"memory", 1000}});
+  CHECK(nodes[1].free_for_jobs ==
+        Resources{{"nvidia.com/gpu", 1}, {"cpu", 8000}, {"memory", 1000}});
+
+  JobSpec spec;
+  spec.request.gpus = 1;
+  CHECK(shortage(machine, spec, 3).empty());
+  CHECK(shortage(machine, spec, 4).find("3 GPUs for jobs on small") != std::string::npos);
+  spec.request.memory_bytes = 400;
+  CHECK(shortage(machine, spec, 2).empty());
+  CHECK_FALSE(shortage(machine, spec, 3).empty());
+}
