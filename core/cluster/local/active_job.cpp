@@ -51,8 +51,8 @@ void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine
   grant.slot_kind = machine.slot_kind();
   grant.slots_per_replica = job.state.slots_per_replica;
   for (size_t slot = 0; slot < machine.slot_kinds.size(); ++slot) {
-    const std::string& kind = machine.kinds[static_cast<size_t>(machine.slot_kinds[slot])];
-    if (!kind.empty()) grant.accelerators[machine.slot_number(static_cast<int>(slot))] = kind;
+    grant.accelerators[machine.slot_number(static_cast<int>(slot))] =
+        machine.kinds[static_cast<size_t>(machine.slot_kinds[slot])];
   }
   const std::string& instance = job.spec.tensorboard;
   if (!instance.empty()) grant.tensorboard = paths.tensorboard(instance);

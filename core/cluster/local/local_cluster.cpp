@@ -17,6 +17,16 @@ std::string other_than(const std::string& kind) {
   return "other-than:" + kind;
 }
 
+void subtract(Resources& from, const Resources& used) {
+  for (const auto& [resource, amount] : used) {
+    from[resource] = std::max<int64_t>(0, from[resource] - amount);
+  }
+}
+
+bool restartable(const ActiveJob& job) {
+  return job.spec.restartable.value_or(job.restartable);
+}
+
 }  // namespace
 
 void LocalCluster::fit_jobs() {
@@ -89,13 +99,20 @@ Resources LocalCluster::shared_use(const ActiveJob* without, std::string_view ex
 void LocalCluster::take_held(std::vector<ClusterNode>& nodes) const {
   for (const auto& [name, job] : jobs_.all()) {
     if (!job.state.live || shortage(machine_, job.spec, job.record.min_replicas).empty()) continue;
-    for (const int slot : job.state.granted) {
-      Resources& free = nodes.at(static_cast<size_t>(slots_.kind_of(slot))).free_for_jobs;
-      for (const auto& [resource, amount] : slot_resources(machine_)) {
-        free[resource] = std::max<int64_t>(0, free[resource] - amount);
-      }
+    for (size_t kind = 0; kind < nodes.size(); ++kind) {
+      const auto held = slots_.of_kind(job.state.granted, static_cast<int>(kind)).size();
+      subtract(nodes[kind].free_for_jobs, slot_resources(machine_, static_cast<int>(held)));
     }
   }
+}
+
+// Not where it could not start. And a command that would begin again on another kind stays on its
+// own.
+bool LocalCluster::may_use(const ActiveJob& job, int kind) const {
+  const JobState& state = job.state;
+  const bool loses = state.restarts && !restartable(job) && !job.hints.perf;
+  if (state.live && loses && state.kind != kAnyKind && state.kind != kind) return false;
+  return !job.unfit_kinds.contains(kind);
 }
 
 std::vector<std::string> LocalCluster::nodes_of_job(const ActiveJob& job) const {
@@ -119,9 +136,7 @@ std::vector<ClusterNode> LocalCluster::nodes() {
   take_held(nodes);
   for (ClusterNode& node : nodes) {
     Resources& free = node.free_for_jobs;
-    for (const auto& [resource, amount] : shared_use(nullptr, node.name)) {
-      free[resource] = std::max<int64_t>(0, free[resource] - amount);
-    }
+    subtract(free, shared_use(nullptr, node.name));
     for (const ClusterNode& other : nodes_) {
       if (other.name != node.name) free[other_than(other.name)] = kMany;
     }
@@ -148,16 +163,11 @@ std::vector<ClusterJob> LocalCluster::jobs() {
     seen.requested_replicas =
         job.spec.requested_replicas.value_or(std::max(1, job.record.min_replicas));
     seen.preemptible = job.spec.preemptible;
-    seen.restartable = job.spec.restartable.value_or(job.restartable);
+    seen.restartable = restartable(job);
     seen.request = request_of(machine_, job.spec);
     for (size_t kind = 0; kind < nodes_.size(); ++kind) {
-      const int number = static_cast<int>(kind);
-      // Another kind of slots takes a command's work, unless it is known to go on after a restart.
-      const bool stays = job.state.live && job.state.restarts && !seen.restartable &&
-                         !job.hints.perf && job.state.kind != kAnyKind && job.state.kind != number;
-      if (machine_.has_kinds() && (stays || job.unfit_kinds.contains(number))) {
-        seen.request[other_than(nodes_[kind].name)] = 1;
-      }
+      if (may_use(job, static_cast<int>(kind))) continue;
+      seen.request[other_than(nodes_[kind].name)] = 1;
     }
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;

@@ -36,6 +36,7 @@ class LocalCluster : public Cluster {
   std::vector<std::string> nodes_of_job(const ActiveJob& job) const;
   Resources shared_use(const ActiveJob* without, std::string_view except) const;
   void take_held(std::vector<ClusterNode>& nodes) const;
+  bool may_use(const ActiveJob& job, int kind) const;
 
   ActiveJobs& jobs_;
   const Machine& machine_;

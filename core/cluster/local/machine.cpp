@@ -121,22 +121,17 @@ std::vector<ClusterNode> nodes_of(const Machine& machine) {
   std::vector<ClusterNode> nodes;
   for (size_t kind = 0; kind < machine.kinds.size(); ++kind) {
     const std::string& name = machine.kinds[kind];
-    const int slots = machine.slots_of(static_cast<int>(kind));
-    Resources free{{"memory", static_cast<int64_t>(machine.memory)}};
-    if (machine.gpus) {
-      free[kGpu] = slots;
-      free["cpu"] = millicores(machine.cores);
-    } else {
-      free["cpu"] = millicores(slots);
-    }
+    Resources free = slot_resources(machine, machine.slots_of(static_cast<int>(kind)));
+    free["memory"] = static_cast<int64_t>(machine.memory);
+    if (machine.gpus) free["cpu"] = millicores(machine.cores);
     nodes.push_back({name.empty() ? machine.name : name, name, free});
   }
   return nodes;
 }
 
-Resources slot_resources(const Machine& machine) {
-  if (machine.gpus) return {{kGpu, 1}};
-  return {{"cpu", millicores(1)}};
+Resources slot_resources(const Machine& machine, int count) {
+  if (machine.gpus) return {{kGpu, count}};
+  return {{"cpu", millicores(count)}};
 }
 
 int slots_per_replica(const Machine& machine, const JobSpec& spec) {
@@ -146,14 +141,8 @@ int slots_per_replica(const Machine& machine, const JobSpec& spec) {
 }
 
 Resources request_of(const Machine& machine, const JobSpec& spec) {
-  const int slots = slots_per_replica(machine, spec);
-  Resources request;
-  if (machine.gpus) {
-    request[kGpu] = slots;
-    if (spec.request.cpu_millicores) request["cpu"] = *spec.request.cpu_millicores;
-  } else {
-    request["cpu"] = millicores(slots);
-  }
+  Resources request = slot_resources(machine, slots_per_replica(machine, spec));
+  if (machine.gpus && spec.request.cpu_millicores) request["cpu"] = *spec.request.cpu_millicores;
   if (spec.request.memory_bytes) request["memory"] = *spec.request.memory_bytes;
   return request;
 }

@@ -48,9 +48,11 @@ std::string slots_text(int64_t count, const std::string& slot_kind);
 // beside GPUs.
 std::vector<ClusterNode> nodes_of(const Machine& machine);
 
+// That many slots as the scheduler counts them: GPUs or cores.
+Resources slot_resources(const Machine& machine, int count);
+
 // What each replica takes: slots (at least one, even if the job requests no GPU), and the amounts
 // that the scheduler counts.
-Resources slot_resources(const Machine& machine);  // of one slot
 int slots_per_replica(const Machine& machine, const JobSpec& spec);
 Resources request_of(const Machine& machine, const JobSpec& spec);
 

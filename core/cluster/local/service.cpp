@@ -206,7 +206,7 @@ Json Service::hello() const {
     const int kind = static_cast<int>(i);
     kinds.push_back({{"name", machine_.kinds[i]},
                      {"slots", machine_.slots_of(kind)},
-                     {"slots_free", slots_.available("", {}, kind).size()}});
+                     {"slots_free", slots_.free(kind)}});
   }
   return {{"version", options_.version},
           {"protocol", kProtocol},

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 
 namespace adaptdl::local {
 
@@ -30,17 +31,15 @@ void check_kind(const std::string& kind) {
 
 SlotCounts parse_slot_counts(std::string_view text) {
   SlotCounts counts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
+  const std::vector<std::string> parts = split(text, ',');
+  for (const std::string& part : parts) {
     const size_t equals = part.rfind('=');
-    const bool named = equals != std::string_view::npos;
+    const bool named = equals != std::string::npos;
     const auto count = try_parse<int>(named ? part.substr(equals + 1) : part);
-    if (!count || (named ? equals == 0 : part.size() != text.size())) {
+    if (!count || (named ? equals == 0 : parts.size() > 1)) {
       fail("\"{}\" is neither a number nor a list such as fast=2,slow=6", text);
     }
     counts.emplace_back(named ? part.substr(0, equals) : "", *count);
-    begin = end + 1;
   }
   check_slot_counts(counts);
   return counts;

@@ -17,18 +17,16 @@ int SlotLedger::free() const {
   return static_cast<int>(std::count(owners_.begin(), owners_.end(), ""));
 }
 
+int SlotLedger::free(int kind) const {
+  return static_cast<int>(of_kind(held_by(""), kind).size());
+}
+
 std::vector<int> SlotLedger::available(const std::string& job, const std::vector<int>& granted,
                                        int kind) const {
-  std::vector<int> own, free;
-  for (int slot = 0; slot < count(); ++slot) {
-    if (kind_of(slot) != kind) continue;
-    const bool given = std::find(granted.begin(), granted.end(), slot) != granted.end();
-    if (owner(slot).empty()) {
-      free.push_back(slot);
-    } else if (owner(slot) == job && !given) {
-      own.push_back(slot);
-    }
-  }
+  std::vector<int> own = of_kind(held_by(job), kind), free = of_kind(held_by(""), kind);
+  std::erase_if(own, [&](int slot) {
+    return std::find(granted.begin(), granted.end(), slot) != granted.end();
+  });
   if (!of_kind(granted, kind).empty()) std::swap(own, free);
   own.insert(own.end(), free.begin(), free.end());
   return own;

@@ -16,6 +16,7 @@ class SlotLedger {
 
   int count() const { return static_cast<int>(owners_.size()); }
   int free() const;
+  int free(int kind) const;
   // Slots of that kind that `job` may get besides `granted`: those that are free, and its own that
   // it is giving up.
   std::vector<int> available(const std::string& job, const std::vector<int>& granted,

@@ -6,6 +6,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::local {
@@ -84,14 +85,12 @@ launch::RunOptions training_options(const GrantedJob& job, const JobFolder& fold
 
 std::vector<int> parse_slots(const std::string& text) {
   std::vector<int> slots;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const auto slot = try_parse<int>(std::string_view(text).substr(begin, end - begin));
+  for (const std::string& part : split(text, ',')) {
+    const auto slot = try_parse<int>(part);
     if (!slot) {
       throw UsageError(fmt::format("--slots: \"{}\" is not a list of numbers such as 0,3", text));
     }
     slots.push_back(*slot);
-    begin = end + 1;
   }
   launch::check_slots(slots, 1, 1);
   return slots;
