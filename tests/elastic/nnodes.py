@@ -151,7 +151,7 @@ def learns(site, *words):
 def sent_a_step(site, *words):
     """Bytes by host 0, the least of three times five steps: others have something else in them."""
     words = ("--set", "batch.initial=12", "--fresh", *words)
-    runs = [site.run(host, "2", *NEVER, *words, program="large") for host in (0, 1)]
+    runs = [site.run(host, "2", *NEVER, *words, program="wide") for host in (0, 1)]
     runs[0].wait_replicas(2)
     runs[0].wait_steps_more(3)
     least = float("inf")

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from support import check, main, read, wait_until
+from support import check, main, paced, read, wait_until
 
 from recording import ERRORS, Recording
 
@@ -16,6 +16,8 @@ SHORT = ["--set", "max_steps=12", "--set", "checkpoint_interval_s=0.05", "--set"
 def recording_in(folder):
     recording = Recording(folder)
     folder.material = os.path.join(os.path.dirname(folder.material), "elastic", "programs")
+    first = paced(folder.material)["LD_PRELOAD"]
+    recording.environment["LD_PRELOAD"] = f"{first}:{recording.environment['LD_PRELOAD']}"
     return recording
 
 
@@ -34,8 +36,8 @@ def export(recording, name):
 
 def cuts(folder, draw):
     """A model or weights that were announced are there after a power cut at any point."""
+    own = folder.material
     recording = recording_in(folder)
-    recorder = os.path.dirname(recording.environment["LD_PRELOAD"])
     for name in ("run/model.pt", "run/best.pt"):
         recording.mark(f"begin {name}")
     train(recording)
@@ -46,7 +48,7 @@ def cuts(folder, draw):
             code, _, err = export(recording, name)
             check(code == 0, "no export", err)
             recording.done_file(name)
-    folder.material = recorder
+    folder.material = own
     recording.replay("model", draw)
     check(recording.points > 200, "few points", recording.points)
 

@@ -71,6 +71,8 @@ def refused(local):
     name = local.run("submit", "--", "sleep", "1000")
     local.recording.done(submit=name, project=None)
     local.changed("scale", name, "0:1", scale=name, min=0, max=1)
+    # The job's own processes sync what they write, too, until its replica runs.
+    wait_until(lambda: local.runner_status(name).get("replicas") == 1, "its replica")
     for error in ERRORS:
         local.recording.begin(scale=name, min=0, max=9)
         with local.recording.failing("sync", 1, error) as hits:

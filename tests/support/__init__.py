@@ -11,7 +11,7 @@ from .commands import DDP, LONG, PYTHON, Command, python_has
 from .disks import SmallDisk
 from .files import (json_lines, last_lines, logs_below, read, read_json, read_safetensors,
                     write)
-from .folder import KEPT, MARK, Folder
+from .folder import KEPT, MARK, Folder, paced
 from .hosts import TOKEN, Hosts, Site, Supervisor, worker_of
 from .installed import Installed, files_below, must_run
 from .networks import DEVICE, Network

@@ -16,6 +16,12 @@ MARK = "ADAPTDL_TEST_FOLDER"
 KEPT = ("ADAPTDL_LIBTORCH", "ADAPTDL_WORKER")
 
 
+def paced(material):
+    """What the programs there need so that their steps last (tests/elastic/pace.cpp)."""
+    library = os.path.join(os.path.dirname(material), "libpace.so")
+    return {"LD_PRELOAD": library} if os.path.exists(library) else {}
+
+
 def isolated(path):
     """The environment of a user whose home is this folder."""
     others = ("ADAPTDL_", "XDG_", "PYTHONPATH", "SLURM_", "OMPI_", "PMI_", "PMIX_")
@@ -35,7 +41,7 @@ class Folder:
         self.path = tempfile.mkdtemp(prefix="adaptdl-test-")
         self.processes, self.runs = Processes(), []
         self.tellers = []  # functions that return (title, text) for a failure's report
-        self.environment = isolated(self.path) | {MARK: self.path}
+        self.environment = isolated(self.path) | {MARK: self.path} | paced(material or "")
         os.mkdir(os.path.join(self.path, "runtime"), 0o700)
 
     def file(self, *names):
