@@ -89,6 +89,7 @@ _adaptdl() {
       submit-f|submit--file) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null ;;
       submit-n|submit--name) COMPREPLY=() ;;
       submit--replicas) COMPREPLY=() ;;
+      submit--accelerators) COMPREPLY=() ;;
       submit--max-restarts) COMPREPLY=() ;;
       submit--role) COMPREPLY=() ;;
       submit-r|submit--redirects) COMPREPLY=() ;;
@@ -323,7 +324,7 @@ _adaptdl() {
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
       serve) flags="$flags --slots --policy --policy-option --stop --install" ;;
-      submit) flags="$flags -f --file -n --name --replicas --restartable --max-restarts --role -r --redirects -t --tee --standalone --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --plain-http --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
+      submit) flags="$flags -f --file -n --name --replicas --accelerators --restartable --max-restarts --role -r --redirects -t --tee --standalone --set --tensorboard --wait --follow --dry-run --no-start --image --base -d --dockerfile --platform --repo --repo-creds --plain-http --proxy-port --checkpoint-storage-size --checkpoint-storage-class -o --format --cluster --namespace --context --kubeconfig" ;;
       ls) flags="$flags -a --all -A --all-namespaces -l --selector -w --watch -o --format --cluster -n --namespace --context --kubeconfig" ;;
       top) flags="$flags --interval --count --sort --reverse --cluster -n --namespace --context --kubeconfig" ;;
       describe) flags="$flags -o --format --cluster -n --namespace --context --kubeconfig" ;;
@@ -411,7 +412,7 @@ _adaptdl_takes_value() {
     inspect--set|inspect-o|inspect--format) return 0 ;;
     export-o|export--format) return 0 ;;
     serve--slots|serve--policy|serve--policy-option) return 0 ;;
-    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--max-restarts|submit--role|submit-r|submit--redirects|submit-t|submit--tee|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
+    submit-f|submit--file|submit-n|submit--name|submit--replicas|submit--accelerators|submit--max-restarts|submit--role|submit-r|submit--redirects|submit-t|submit--tee|submit--set|submit--tensorboard|submit--image|submit--base|submit-d|submit--dockerfile|submit--platform|submit--repo|submit--repo-creds|submit--proxy-port|submit--checkpoint-storage-size|submit--checkpoint-storage-class|submit-o|submit--format|submit--cluster|submit--namespace|submit--context|submit--kubeconfig) return 0 ;;
     ls-l|ls--selector|ls-o|ls--format|ls--cluster|ls-n|ls--namespace|ls--context|ls--kubeconfig) return 0 ;;
     top--interval|top--count|top--sort|top--cluster|top-n|top--namespace|top--context|top--kubeconfig) return 0 ;;
     describe-o|describe--format|describe--cluster|describe-n|describe--namespace|describe--context|describe--kubeconfig) return 0 ;;

@@ -145,6 +145,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l install -d 'Instal
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l file -s f -rF -d 'Job file (adaptdl-job(5)); - is standard input. Default: adaptdljob.yaml in SOURCE.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l name -s n -x -d 'Prefix of the job\'s name; five characters are appended. Default: from the job file, folder or program.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l replicas -x -d 'Number of replicas, or the range from which the scheduler chooses. Default: from the job file, else any number; of a command after --, 1. Also --nproc-per-node.'
+complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l accelerators -x -d 'Kinds of GPUs or slots on which the job may run, such as \'*A100*\'; see resources.accelerators in adaptdl-job(5). Default: from the job file, else any.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l restartable -d 'Commands: it saves and exits with 143 on SIGTERM, so the scheduler may restart it with another number of replicas, although it does not report its speed.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l max-restarts -x -d 'Number of failures in a row, without progress in between, after which the job fails. Default: from the job file, else 3.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l role -x -d 'Commands: ROLE_NAME of the replicas. Default: default.'

@@ -566,6 +566,7 @@ _adaptdl() {
     '-n[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
     '--name[Prefix of the job'\''s name; five characters are appended. Default\: from the job file, folder or program.]:NAME: ' \
     '--replicas[Number of replicas, or the range from which the scheduler chooses. Default\: from the job file, else any number; of a command after --, 1. Also --nproc-per-node.]:N|MIN\:MAX|MIN\:: ' \
+    '--accelerators[Kinds of GPUs or slots on which the job may run, such as '\''*A100*'\''; see resources.accelerators in adaptdl-job(5). Default\: from the job file, else any.]:NAME,...: ' \
     '--restartable[Commands\: it saves and exits with 143 on SIGTERM, so the scheduler may restart it with another number of replicas, although it does not report its speed.]' \
     '--max-restarts[Number of failures in a row, without progress in between, after which the job fails. Default\: from the job file, else 3.]:N: ' \
     '--role[Commands\: ROLE_NAME of the replicas. Default\: default.]:NAME: ' \

@@ -119,6 +119,12 @@ Command submit_command() {
                    "from the job file, else any number; of a command after --, 1. Also "
                    "--nproc-per-node.",
             .other_name = "nproc-per-node"},
+           {.name = "accelerators",
+            .kind = Kind::text,
+            .value = "NAME,...",
+            .doc = "Kinds of GPUs or slots on which the job may run, such as '*A100*'; see "
+                   "resources.accelerators in adaptdl-job(5). Default: from the job file, else "
+                   "any."},
            {.name = "restartable",
             .doc = "Commands: it saves and exits with 143 on SIGTERM, so the scheduler may restart "
                    "it with another number of replicas, although it does not report its speed."},

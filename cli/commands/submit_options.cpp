@@ -1,10 +1,21 @@
 #include "cli/commands/submit_options.h"
 
+#include "core/base/error.h"
+
 namespace adaptdl::cli {
 namespace {
 
 std::optional<std::string> if_given(const Arguments& arguments, const char* flag) {
   return arguments.given(flag) ? std::optional(arguments.text(flag)) : std::nullopt;
+}
+
+Accelerators accelerators(const Arguments& arguments) {
+  if (!arguments.given("accelerators")) return {};
+  try {
+    return parse_accelerators(arguments.text("accelerators"));
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--accelerators: {}.", error.what()));
+  }
 }
 
 }  // namespace
@@ -17,6 +28,7 @@ client::SubmitOptions submit_options(const Arguments& arguments) {
           .name = given("name"),
           .replicas = given("replicas"),
           .tensorboard = given("tensorboard"),
+          .accelerators = accelerators(arguments),
           .restartable = arguments.flag("restartable"),
           .max_restarts = arguments.given("max-restarts")
                               ? std::optional(static_cast<int>(arguments.integer("max-restarts")))

@@ -153,6 +153,7 @@ class Resolver {
       result_.replicas = replica_range_argument(*options_.replicas, "--replicas", {.open = true});
       set_replicas(spec, *result_.replicas);
     }
+    if (!options_.accelerators.empty()) spec.request.accelerators = options_.accelerators;
     if (!options_.settings.empty() && spec.kind == Kind::command) {
       throw UsageError(fmt::format(
           "--set: {} runs a command, which has no settings; give it arguments after --.",

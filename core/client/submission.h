@@ -16,6 +16,7 @@ struct SubmitOptions {
   std::optional<std::string> source;  // SOURCE: a folder or a file
   std::vector<std::string> words;     // after --
   std::optional<std::string> file, name, replicas, tensorboard;
+  Accelerators accelerators;
   bool restartable = false;
   std::optional<int> max_restarts;
   std::optional<std::string> role;

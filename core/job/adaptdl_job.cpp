@@ -65,6 +65,12 @@ class ManifestReader {
     const YamlNode restartable = spec.find("restartable");
     if (restartable.present()) job.restartable = restartable.boolean();
     spec.read("backoffLimit", job.retries, 0, kMostRetries);
+    const YamlNode accelerators = spec.find("accelerators");
+    if (accelerators.present()) {
+      for (const YamlNode& name : accelerators.list(0, kMostAccelerators)) {
+        job.request.accelerators.push_back(read_job_text(name));
+      }
+    }
     ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :
          {"suspend", "cancel", "startDeadlineSeconds", "ttlSecondsAfterFinished"}) {

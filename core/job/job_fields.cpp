@@ -45,12 +45,16 @@ void read_texts(const YamlNode& value, std::vector<std::string>& texts) {
   for (const YamlNode& item : value.list(0, kMaxItems)) texts.push_back(read_job_text(item));
 }
 
-void read_data(const YamlNode& value, JobFile& job) {
+void read_one_or_more(const YamlNode& value, std::vector<std::string>& texts) {
   if (value.is_list()) {
-    read_texts(value, job.spec.data);
+    read_texts(value, texts);
   } else {
-    job.spec.data.push_back(read_job_text(value));
+    texts.push_back(read_job_text(value));
   }
+}
+
+void read_data(const YamlNode& value, JobFile& job) {
+  read_one_or_more(value, job.spec.data);
   for (const std::string& path : job.spec.data) {
     if (path.empty()) value.refuse("a path is empty");
   }
@@ -225,6 +229,18 @@ JobSection resources() {
                "GPUs of a replica: of an archive or a program of the runtime library at most 1.",
                [](const YamlNode& value, JobFile& job) {
                  job.spec.request.gpus = value.integer(0, 1024);
+               }},
+              {"accelerators", "a name or a list of names", "any",
+               "Kinds of GPUs or slots on which the job may run: names in upper or lower case, in "
+               "which *, ? and [...] are as in a shell; quote those. adaptdl-submit(1) tells "
+               "where kinds are listed.",
+               [](const YamlNode& value, JobFile& job) {
+                 read_one_or_more(value, job.spec.request.accelerators);
+                 try {
+                   check_accelerators(job.spec.request.accelerators);
+                 } catch (const Error& error) {
+                   value.refuse(error.what());
+                 }
                }},
           }};
 }

@@ -84,7 +84,8 @@ Json to_json(const JobSpec& spec) {
           {"resources",
            {{"cpu_millicores", or_null(spec.request.cpu_millicores)},
             {"memory_bytes", or_null(spec.request.memory_bytes)},
-            {"gpus", or_null(spec.request.gpus)}}},
+            {"gpus", or_null(spec.request.gpus)},
+            {"accelerators", spec.request.accelerators}}},
           {"data", spec.data},
           {"checkpoint_size", or_null(spec.checkpoint_size)},
           {"tensorboard", or_null(spec.tensorboard)},
@@ -127,6 +128,8 @@ JobSpec job_spec_from_json(const Json& object, std::string_view where) {
   spec.request.cpu_millicores = json_find<int64_t>(resources, "cpu_millicores", where);
   spec.request.memory_bytes = json_find<int64_t>(resources, "memory_bytes", where);
   spec.request.gpus = json_find<int64_t>(resources, "gpus", where);
+  spec.request.accelerators =
+      json_get_or(resources, "accelerators", where, spec.request.accelerators);
   spec.data = json_get_or(object, "data", where, spec.data);
   spec.checkpoint_size = json_find<int64_t>(object, "checkpoint_size", where);
   spec.tensorboard = json_get_or<std::string>(object, "tensorboard", where, "");
@@ -160,7 +163,8 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
           "a name and a name prefix are given; give one of the two");
   require(!spec.program.empty(), "program", "is empty; say what to run");
   bool nul = has_nul(spec.program) || has_nul(spec.directory) || has_nul(spec.tensorboard);
-  for (const auto* list : {&spec.arguments, &spec.settings, &spec.data}) {
+  for (const auto* list :
+       {&spec.arguments, &spec.settings, &spec.data, &spec.request.accelerators}) {
     nul = nul || std::any_of(list->begin(), list->end(), has_nul);
   }
   for (const auto& [name, value] : spec.environment) {
@@ -201,6 +205,11 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   const int64_t gpus = spec.request.gpus.value_or(0);
   require(gpus >= 0 && gpus <= 1024, "resources.gpu",
           fmt::format("is {}; it must be from 0 to 1024", gpus));
+  try {
+    check_accelerators(spec.request.accelerators);
+  } catch (const Error& error) {
+    require(false, "resources.accelerators", error.what());
+  }
   require(spec.checkpoint_size.value_or(1) >= 1, "checkpoint.size", "must be above 0");
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
           "is not a valid TensorBoard instance name; the rules are those of job names");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/formats/json.h"
+#include "core/job/accelerators.h"
 #include "core/job/replica_range.h"
 
 namespace adaptdl {
@@ -21,6 +22,7 @@ struct ReplicaRequest {
   std::optional<int64_t> cpu_millicores;  // >= 1; 1000 is one core
   std::optional<int64_t> memory_bytes;    // >= 1
   std::optional<int64_t> gpus;            // 0 to 1024
+  Accelerators accelerators;              // on which it may run
 
   bool operator==(const ReplicaRequest&) const = default;
 };

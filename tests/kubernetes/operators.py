@@ -226,6 +226,35 @@ def plugin_restarts(world):
         set_gpus(None)
 
 
+def accelerators(world):
+    """A job runs only on nodes of the kinds that it names, and says what it waits for."""
+    node, = world.api.get("/api/v1/nodes")["items"]
+
+    def label(kind):
+        status, answer = world.api.request(
+            "PATCH", f"/api/v1/nodes/{node['metadata']['name']}",
+            {"metadata": {"labels": {"nvidia.com/gpu.product": kind}}},
+            "application/merge-patch+json")
+        check(status == 200, "its label", answer)
+    name = world.submit("picky", "echo on $ADAPTDL_ACCELERATOR; exec sleep 1000",
+                        accelerators=["*H100*", "tesla-t4"])
+    world.wait_status(name, lambda status: status.get("reason") == "Waiting" and
+                      "*H100*,tesla-t4" in status.get("message", ""), "it waits for such a node")
+    label("Tesla-T4")
+    try:
+        world.wait_phase(name, "Running")
+        other = world.submit("other", accelerators=["*A100*"])
+        world.wait_status(other, lambda status: "*A100*" in status.get("message", ""), "it waits")
+        pod, = world.pods(name)
+        wait_until(lambda: world.log(pod) == "on Tesla-T4\n", "its kind", tell=lambda: world.log(pod))
+    finally:
+        label(None)
+    status, answer = world.api.request("POST", world.jobs(), {
+        "apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJob", "metadata": {"name": "odd"},
+        "spec": {"template": {}, "accelerators": [""]}})
+    check(status == 422 and "spec.accelerators" in json.dumps(answer), "no name", status, answer)
+
+
 def placeholders(world):
     """As many placeholders as the jobs justify nodes, one each; others wait for an autoscaler."""
     for old in world.operators:
@@ -369,5 +398,5 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        plugin_restarts, hostile, crowd, handed_over, apart, killed_leader,
+                        plugin_restarts, accelerators, hostile, crowd, handed_over, apart, killed_leader,
                         placeholders]))

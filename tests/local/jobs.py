@@ -77,6 +77,34 @@ def kinds(folder, random):
             check(local.logs(name).count(words) == replicas, "its kind", local.logs(name))
 
 
+def accelerators(folder, random):
+    """A job runs only on the kinds of slots that it names."""
+    with service(folder, "--slots", "fast=2,slow=1") as local:
+        names = []
+        for _ in range(2):  # the second one waits beside two fast slots
+            code, out, err = local.command("submit", "--accelerators", "SL*,other", "--", "sh", "-c",
+                                           "echo on $ADAPTDL_ACCELERATOR; sleep 0.5")
+            check(code == 0 and "waits" not in err, "submit", out, err)
+            names.append(out.strip())
+        for name in names:
+            local.wait_end(name)
+            check("on slow\n" in local.logs(name), "its kind", local.logs(name))
+        folder.write("project/adaptdljob.yaml",
+                     "command: [true]\nresources: {accelerators: [huge, \"larg?\"]}\n")
+        code, out, err = local.command("submit", "project")
+        check(code == 0 and "no slots of the kinds on which it may run (huge, larg?)" in err,
+              "a kind that is not there", out, err)
+        check(local.job(out.strip())["reason"] == "Unschedulable", "it waits")
+        local.ask("cancel", name=out.strip())
+        code, _, err = local.command("submit", "--accelerators", "a,", "--", "true")
+        check(code == 2 and "--accelerators: a name is empty" in err, "no name", code, err)
+    with service(folder, "--slots", "fast=2") as local:
+        check(local.ask("hello")["kinds"] == [{"name": "fast", "slots": 2, "slots_free": 2}],
+              "its kind", local.ask("hello"))
+        code, out, _ = local.command("submit", "--accelerators", "fast", "--", "true")
+        local.wait_end(out.strip())
+
+
 def moved_command(folder, random):
     """A command that is to move is stopped, which is not its end whatever it exits with."""
     with service(folder, "--slots", "fast=2,slow=1") as local:
@@ -588,7 +616,7 @@ def long_requests(folder, random):
               refused)
 
 
-main(ends, retries, more_slots_than_cores, kinds, moved_command, other_kinds, waits_its_turn,
+main(ends, retries, more_slots_than_cores, kinds, accelerators, moved_command, other_kinds, waits_its_turn,
      cancelled, suspended, restartable, took_it_for_the_end, cannot_fit, second_service,
      killed_service, killed_at_any_moment, killed_runner, damaged_files, other_versions_job,
      earlier_version, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,

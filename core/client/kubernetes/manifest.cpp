@@ -117,6 +117,9 @@ Json manifest_of(const JobSpec& spec) {
   if (spec.requested_replicas) described["requestedReplicas"] = *spec.requested_replicas;
   described["preemptible"] = spec.preemptible;
   if (spec.restartable) described["restartable"] = *spec.restartable;
+  if (const Accelerators& names = spec.request.accelerators; !names.empty()) {
+    described["accelerators"] = names;
+  }
   described["backoffLimit"] = spec.retries;
   if (trains) described["liveRescale"] = true;
   return job;
@@ -134,6 +137,7 @@ void change_manifest(Json& job, const ManifestChanges& changes) {
   }
   if (changes.replicas) change_replicas(job["spec"], *changes.replicas);
   if (changes.restartable) job["spec"]["restartable"] = true;
+  if (!changes.accelerators.empty()) job["spec"]["accelerators"] = changes.accelerators;
   if (changes.retries) job["spec"]["backoffLimit"] = *changes.retries;
   Json& pod = pod_of(job);
   Json& containers = pod["containers"];

@@ -25,13 +25,14 @@ struct ManifestChanges {
   std::vector<std::string> arguments;  // of the first container; none: unchanged
   std::optional<ReplicaRange> replicas;
   std::optional<int> retries;
-  bool restartable = false;  // true: it becomes so
-  std::string role;          // ROLE_NAME in the first container; "": unchanged
-  std::string image;         // for the first container, and for containers without one
-  std::string claim;         // PersistentVolumeClaim for checkpoints and shared files; "": none
-  std::string tensorboard;   // name of an instance; "": none
-  std::string pull_secret;   // ""
-  std::string architecture;  // of the nodes for its pods; "": any
+  bool restartable = false;   // true: it becomes so
+  Accelerators accelerators;  // none: unchanged
+  std::string role;           // ROLE_NAME in the first container; "": unchanged
+  std::string image;          // for the first container, and for containers without one
+  std::string claim;          // PersistentVolumeClaim for checkpoints and shared files; "": none
+  std::string tensorboard;    // name of an instance; "": none
+  std::string pull_secret;    // ""
+  std::string architecture;   // of the nodes for its pods; "": any
 };
 // Requires: an object of manifest_of(), or JobFile::manifest.
 void change_manifest(Json& job, const ManifestChanges& changes);

@@ -55,14 +55,17 @@ oci::Platform one_of(const std::set<std::string>& architectures) {
 }  // namespace
 
 NodePlatform node_platform(const std::vector<Json>& nodes, const Json& pod,
+                           const Accelerators& accelerators,
                            const std::optional<oci::Platform>& wanted) {
   Json spec = pod;
   kubernetes::add_toleration(spec);  // as the operator does
   const Resources request = kubernetes::pod_request(spec);
   std::vector<NodeFacts> all, usable;
   for (const Json& node : nodes) {
-    all.push_back(kubernetes::read_node(node));
-    if (may_run_on(spec, request, all.back())) usable.push_back(all.back());
+    const NodeFacts& facts = all.emplace_back(kubernetes::read_node(node));
+    if (among(accelerators, facts.accelerator) && may_run_on(spec, request, facts)) {
+      usable.push_back(facts);
+    }
   }
   std::set<std::string> found = architectures(usable);
   if (found.empty()) found = architectures(all);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/formats/json.h"
+#include "core/job/accelerators.h"
 #include "core/oci/image.h"
 
 namespace adaptdl::client {
@@ -16,11 +17,13 @@ struct NodePlatform {
 };
 
 // `nodes`: objects of the API. `pod`: the spec of the job's pods; its node selector, required
-// affinity, tolerations and requests select the nodes, and if they select none, all nodes count.
+// affinity, tolerations and requests select the nodes, and so do the job's `accelerators`; if they
+// select none, all nodes count.
 // `wanted`: the user's choice. Without it, the result is this machine's platform if a node has it
 // or no platform is known, else the only platform of these nodes. Throws UsageError if the user
 // must choose. Pure.
 NodePlatform node_platform(const std::vector<Json>& nodes, const Json& pod,
+                           const Accelerators& accelerators,
                            const std::optional<oci::Platform>& wanted);
 
 }  // namespace adaptdl::client

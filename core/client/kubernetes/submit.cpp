@@ -163,6 +163,7 @@ class KubernetesJobRequest : public JobRequest {
       changes_.arguments = options_.words;
       changes_.replicas = submission_.replicas;
       changes_.retries = options_.max_restarts;
+      changes_.accelerators = options_.accelerators;
       changes_.restartable = options_.restartable;
       changes_.role = options_.role.value_or("");
       return;
@@ -226,7 +227,8 @@ class KubernetesJobRequest : public JobRequest {
     if (options_.platform) {
       wanted = oci::parse_platform(*options_.platform, "--platform");
     }
-    const NodePlatform found = node_platform(nodes(), job_["spec"]["template"]["spec"], wanted);
+    const NodePlatform found = node_platform(nodes(), job_["spec"]["template"]["spec"],
+                                             submission_.spec().request.accelerators, wanted);
     if (!found.pins) return found.platform;
     changes_.architecture = found.platform.architecture;
     if (!options_.quiet) {

@@ -179,6 +179,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
   std::map<std::string, Json> taints;  // by the resource's name
   std::map<std::string, std::pair<std::string, std::string>> labels;
   std::map<std::string, Json> affinities;
+  std::map<std::string, Accelerators> accelerators;
   for (const NodeFacts& node : nodes) {
     if (!node.ready || node.leaving) continue;
     for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
@@ -200,6 +201,11 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     if (const Json& required = required_affinity(spec); !required.is_null()) {
       const std::string name = "affinity:" + affinity_text(required);
       affinities.emplace(name, required);
+      seen.request[name] = 1;
+    }
+    if (!job.accelerators.empty()) {
+      const std::string name = fmt::format("accelerators:{}", fmt::join(job.accelerators, ","));
+      accelerators.emplace(name, job.accelerators);
       seen.request[name] = 1;
     }
     view.jobs.push_back(std::move(seen));
@@ -226,6 +232,9 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     }
     for (const auto& [name, required] : affinities) {
       if (meets_affinity(required, node)) seen.free_for_jobs[name] = kPlenty;
+    }
+    for (const auto& [name, kinds] : accelerators) {
+      if (among(kinds, node.accelerator)) seen.free_for_jobs[name] = kPlenty;
     }
     places[node.name] = view.nodes.size();
     view.nodes.push_back(std::move(seen));

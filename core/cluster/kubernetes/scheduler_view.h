@@ -8,6 +8,8 @@
 //                             request it
 //   with:LABEL=VALUE          nodes with the label have it; jobs whose pods select it request it
 //   affinity:TEXT             nodes that meet the pods' affinity have it
+//   accelerators:NAMES        nodes with accelerators among them have it; jobs that name them
+//                             request it
 //   refused:NODE,...          all other nodes have it; a job whose pods these nodes refused lately
 //                             requests it, unless there is no other node: reasons that only the
 //                             scheduler or the kubelet knows, such as the zone of a volume, must

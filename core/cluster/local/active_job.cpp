@@ -37,7 +37,8 @@ bool note_shortage(ActiveJob& job, const Machine& machine) {
 }
 
 int most_replicas(const ActiveJob& job, const Machine& machine) {
-  return std::max({1, job.record.min_replicas, machine.most_slots() / job.state.slots_per_replica});
+  return std::max(
+      {1, job.record.min_replicas, machine.most_slots(job.spec) / job.state.slots_per_replica});
 }
 
 void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine& machine,

@@ -138,7 +138,7 @@ Json JobRequests::scale(const Json& request) {
   ActiveJob& job = find(request);
   const int low = json_get<int>(request, "min", "scale");
   const int high = json_get<int>(request, "max", "scale");
-  const int most = machine_.most_slots() / job.state.slots_per_replica;
+  const int most = machine_.most_slots(job.spec) / job.state.slots_per_replica;
   if (low < 0 || high < std::max(1, low)) fail("invalid replica range {}:{}", low, high);
   if (std::max(1, low) > most) {
     fail("job {} can have at most {} replicas on this machine{}", job.record.name, most,

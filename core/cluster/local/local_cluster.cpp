@@ -106,13 +106,13 @@ void LocalCluster::take_held(std::vector<ClusterNode>& nodes) const {
   }
 }
 
-// Not where it could not start. And a command that would begin again on another kind stays on its
-// own.
+// Not where its user does not want it, nor where it could not start. And a command that would begin
+// again on another kind stays on its own.
 bool LocalCluster::may_use(const ActiveJob& job, int kind) const {
   const JobState& state = job.state;
   const bool loses = state.restarts && !restartable(job) && !job.hints.perf;
   if (state.live && loses && state.kind != kAnyKind && state.kind != kind) return false;
-  return !job.unfit_kinds.contains(kind);
+  return machine_.may_use(job.spec, kind) && !job.unfit_kinds.contains(kind);
 }
 
 std::vector<std::string> LocalCluster::nodes_of_job(const ActiveJob& job) const {

@@ -80,7 +80,14 @@ Machine this_machine(const std::optional<SlotCounts>& slots) {
     machine.slot_numbers.resize(static_cast<size_t>(machine.slots));
   }
   kinds.resize(std::min(kinds.size(), static_cast<size_t>(machine.slots)));
-  if (std::set(kinds.begin(), kinds.end()).size() > 1) set_kinds(machine, kinds);
+  if (std::set(kinds.begin(), kinds.end()).size() > 1) {
+    set_kinds(machine, kinds);
+  } else if (!kinds.empty()) {
+    machine.common_kind = kinds.front();
+  }
+  if (machine.gpus && machine.common_kind.empty() && !machine.has_kinds()) {
+    machine.common_kind = known.common;
+  }
   return machine;
 }
 
@@ -109,10 +116,18 @@ int Machine::slots_of(int kind) const {
   return static_cast<int>(std::count(slot_kinds.begin(), slot_kinds.end(), kind));
 }
 
-int Machine::most_slots() const {
+std::string Machine::kind_name(int kind) const {
+  return has_kinds() ? kinds.at(static_cast<size_t>(kind)) : common_kind;
+}
+
+bool Machine::may_use(const JobSpec& spec, int kind) const {
+  return among(spec.request.accelerators, kind_name(kind));
+}
+
+int Machine::most_slots(const JobSpec& spec) const {
   int most = 0;
-  for (size_t kind = 0; kind < kinds.size(); ++kind) {
-    most = std::max(most, slots_of(static_cast<int>(kind)));
+  for (int kind = 0; kind < static_cast<int>(kinds.size()); ++kind) {
+    if (may_use(spec, kind)) most = std::max(most, slots_of(kind));
   }
   return most;
 }
@@ -157,11 +172,16 @@ std::string shortage(const Machine& machine, const JobSpec& spec, int min_replic
   int most = 0;
   const std::vector<ClusterNode> nodes = nodes_of(machine);
   for (size_t kind = 0; kind < nodes.size(); ++kind) {
+    if (!machine.may_use(spec, static_cast<int>(kind))) continue;
     const std::string there = shortage_on(nodes[kind], request, replicas);
     if (there.empty()) return "";
     const int slots = machine.slots_of(static_cast<int>(kind));
     if (slots > most) problem = there;
     most = std::max(most, slots);
+  }
+  if (most == 0) {
+    return fmt::format("this machine has no slots of the kinds on which it may run ({})",
+                       fmt::join(spec.request.accelerators, ", "));
   }
   return problem;
 }

@@ -26,15 +26,18 @@ struct Machine {
   // The kinds of its slots, and that of each slot, an index into `kinds`; none if all are alike.
   std::vector<std::string> kinds = {""};
   std::vector<int> slot_kinds;
+  std::string common_kind;   // that of all slots if they are alike and it is known; else ""
   bool unlike_gpus = false;  // the driver's GPUs are not all alike, whatever the slots
   std::string notice;        // what its user should know of the kinds; "" if there is nothing
 
   std::string slot_kind() const;  // gpu, core, or shared: more slots than GPUs or cores
   int slot_number(int slot) const;
-  int slot_of(int number) const;  // -1: not one of ours
-  int slots_of(int kind) const;   // their number
-  int most_slots() const;         // of one kind
+  int slot_of(int number) const;              // -1: not one of ours
+  int slots_of(int kind) const;               // their number
+  int most_slots(const JobSpec& spec) const;  // of one kind that the job may use
   bool has_kinds() const { return kinds.size() > 1; }
+  std::string kind_name(int kind) const;  // "": not known
+  bool may_use(const JobSpec& spec, int kind) const;
 };
 
 // This machine; with `slots`, as if it had those.

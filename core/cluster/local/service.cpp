@@ -202,11 +202,11 @@ Json Service::on_request(const Json& request) {
 
 Json Service::hello() const {
   Json kinds = Json::array();
-  for (size_t i = 0; i < machine_.kinds.size() && machine_.has_kinds(); ++i) {
-    const int kind = static_cast<int>(i);
-    kinds.push_back({{"name", machine_.kinds[i]},
-                     {"slots", machine_.slots_of(kind)},
-                     {"slots_free", slots_.free(kind)}});
+  for (int kind = 0; kind < static_cast<int>(machine_.kinds.size()); ++kind) {
+    const std::string name = machine_.kind_name(kind);
+    if (name.empty()) continue;
+    kinds.push_back(
+        {{"name", name}, {"slots", machine_.slots_of(kind)}, {"slots_free", slots_.free(kind)}});
   }
   return {{"version", options_.version},
           {"protocol", kProtocol},

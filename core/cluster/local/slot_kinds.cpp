@@ -64,11 +64,15 @@ GpuKinds kinds_of_gpus() {
     const Nvml driver;
     const std::vector<Gpu>& all = driver.gpus();
     const auto unlike = [&](const Gpu& gpu) { return gpu.name != all.front().name; };
-    if (std::none_of(all.begin(), all.end(), unlike)) return {};
+    if (std::none_of(all.begin(), all.end(), unlike)) {
+      return {.common = all.empty() ? "" : all.front().name};
+    }
     // Where neither variable is set, the service sets the second one.
     const bool chosen = environment_variable("CUDA_VISIBLE_DEVICES", true).has_value();
     const auto order = environment_variable("CUDA_DEVICE_ORDER");
-    GpuKinds known{true, gpu_kinds(gpus(), all, order ? *order == "PCI_BUS_ID" : !chosen), ""};
+    GpuKinds known;
+    known.unlike = true;
+    known.kinds = gpu_kinds(gpus(), all, order ? *order == "PCI_BUS_ID" : !chosen);
     if (known.kinds.empty()) {
       known.problem =
           "the GPUs are of several kinds, but are not told apart: some are divided (MIG), or which "

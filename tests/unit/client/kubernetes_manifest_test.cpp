@@ -34,7 +34,9 @@ Json read(const std::string& text) {
 
 TEST_CASE("the flags for commands change a job file's object") {
   Json job = read(kFile);
-  change_manifest(job, {.retries = 7, .restartable = true, .role = "trainer"});
+  change_manifest(
+      job, {.retries = 7, .restartable = true, .accelerators = {"*A100*"}, .role = "trainer"});
+  CHECK(job["spec"]["accelerators"] == Json::array({"*A100*"}));
   CHECK(job["spec"]["backoffLimit"] == 7);
   CHECK(job["spec"]["restartable"] == true);
   const Json& containers = job["spec"]["template"]["spec"]["containers"];
@@ -128,7 +130,10 @@ TEST_CASE("a job of this machine as an object") {
   spec.max_replicas = 2;
   spec.request.cpu_millicores = 500;
   spec.request.gpus = 1;
+  CHECK_FALSE(manifest_of(spec)["spec"].contains("accelerators"));
+  spec.request.accelerators = {"*A100*", "fast"};
   const Json job = manifest_of(spec);
+  CHECK(job["spec"]["accelerators"] == Json::array({"*A100*", "fast"}));
   const Json& container = job["spec"]["template"]["spec"]["containers"][0];
   CHECK(container["command"] == Json::array({"python3"}));
   CHECK(container["args"] == Json::array({"train.py"}));

@@ -23,8 +23,9 @@ Json taint(const std::string& key, const std::string& value) {
 
 const Json kPod = {{"containers", Json::array({{{"name", "main"}}})}};
 
-std::string of(const std::vector<Json>& nodes, const Json& pod = kPod) {
-  const NodePlatform found = node_platform(nodes, pod, std::nullopt);
+std::string of(const std::vector<Json>& nodes, const Json& pod = kPod,
+               const Accelerators& accelerators = {}) {
+  const NodePlatform found = node_platform(nodes, pod, accelerators, std::nullopt);
   return found.platform.architecture + (found.pins ? " pinned" : "");
 }
 
@@ -50,6 +51,8 @@ TEST_CASE("the platform is that of the nodes which a job's pods may run on") {
   pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = Json::parse(
       R"({"nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]})");
   CHECK(of({node(own), node(other, {{"pool", "new"}})}, pod) == other);
+  const Json grace = node(other, {{"nvidia.com/gpu.product", "NVIDIA-GH200-480GB"}});
+  CHECK(of({node(own), grace}, kPod, {"*gh200*"}) == other);
   // What the operator tolerates for every job does.
   CHECK(of({node(own, {}, taint("other", "")),
             node(other, {}, taint("petuum.com/nodegroup", "adaptdl"))}) == other);
@@ -62,10 +65,10 @@ TEST_CASE("the platform is that of the nodes which a job's pods may run on") {
 TEST_CASE("which of several foreign platforms is the user's choice") {
   const std::vector<Json> nodes = {node("riscv64"), node("s390x")};
   CHECK_THROWS_WITH_AS(of(nodes), doctest::Contains("riscv64, s390x"), UsageError);
-  const NodePlatform found = node_platform(nodes, kPod, oci::Platform{"linux", "s390x"});
+  const NodePlatform found = node_platform(nodes, kPod, {}, oci::Platform{"linux", "s390x"});
   CHECK(found.platform == oci::Platform{"linux", "s390x"});
   CHECK(found.pins);
-  CHECK_FALSE(node_platform({node("s390x")}, kPod, oci::Platform{"linux", "s390x"}).pins);
+  CHECK_FALSE(node_platform({node("s390x")}, kPod, {}, oci::Platform{"linux", "s390x"}).pins);
 }
 
 }  // namespace adaptdl::client

@@ -38,7 +38,7 @@ data: [images.npy, /big/set]
 tensorboard: board
 retries: 5
 grace_s: 2.5
-resources: {cpu: 1500m, memory: 2Gi, gpu: 1}
+resources: {cpu: 1500m, memory: 2Gi, gpu: 1, accelerators: ["*A100*", fast]}
 checkpoint: {size: 10G}
 )";
 
@@ -65,7 +65,7 @@ TEST_CASE("the short form sets every field") {
   spec.max_replicas = 8;
   spec.requested_replicas = 2;
   spec.preemptible = false;
-  spec.request = {1500, int64_t{2} << 30, 1};
+  spec.request = {1500, int64_t{2} << 30, 1, {"*A100*", "fast"}};
   spec.data = {"images.npy", "/big/set"};
   spec.checkpoint_size = 10'000'000'000;
   spec.tensorboard = "board";
@@ -87,6 +87,8 @@ TEST_CASE("the short form leaves the rest as it is by default") {
   CHECK(parse("program: ./train").spec.kind == Kind::executable);
   CHECK(parse("command: [a]\nresources:\ncheckpoint:\nenv:\nset: {}").spec.environment.empty());
   CHECK(parse("command: [a]\ndata: x").spec.data == Texts{"x"});
+  CHECK(parse("command: [a]\nresources: {accelerators: fast}").spec.request.accelerators ==
+        Texts{"fast"});
 }
 
 TEST_CASE("arguments on a command line replace those of the file, not the command's") {
@@ -156,6 +158,7 @@ TEST_CASE("mistakes in the short form are told by their place") {
       {"command: [a]\nresources: {memory: 2GB}",
        "job.yaml:2: resources.memory: 2GB is not a quantity"},
       {"command: [a]\nresources: {gpu: 0.5}", "resources.gpu: is 0.5"},
+      {"command: [a]\nresources: {accelerators: ['']}", "resources.accelerators: a name is empty"},
       {"command: [a]\ncheckpoint: {size: 0}", "checkpoint.size: must be above 0"},
       {"command: [a]\nretries: -1", "retries: is -1"},
       {"command: [a]\ngrace_s: -1", "grace_s: is -1"},
@@ -242,7 +245,9 @@ TEST_CASE("an AdaptDLJob's further keys are read, or named") {
   const JobFile job =
       parse(adaptdl_job("        command: [a]\n",
                         "  maxReplicas: 4\n  requestedReplicas: 3\n  backoffLimit: 7\n"
-                        "  ttlSecondsAfterFinished: 60\n  suspend: false\n"));
+                        "  ttlSecondsAfterFinished: 60\n  suspend: false\n"
+                        "  accelerators: ['*A100*']\n"));
+  CHECK(job.spec.request.accelerators == Texts{"*A100*"});
   CHECK(job.spec.requested_replicas == 3);
   CHECK(job.spec.retries == 7);
   CHECK(job.ignored == Texts{"spec.suspend", "spec.ttlSecondsAfterFinished"});

@@ -21,7 +21,7 @@ JobSpec full_spec() {
   spec.max_replicas = 8;
   spec.requested_replicas = 2;
   spec.preemptible = false;
-  spec.request = {1500, int64_t{2} << 30, 1};
+  spec.request = {1500, int64_t{2} << 30, 1, {"*A100*", "fast"}};
   spec.data = {"/data/set", "images"};
   spec.checkpoint_size = int64_t{1} << 30;
   spec.tensorboard = "board";
@@ -91,6 +91,8 @@ TEST_CASE("a spec that no job may have is refused") {
   refused("/resources/memory_bytes", -1, "above 0");
   refused("/resources/gpus", -1, "from 0 to 1024");
   refused("/resources/gpus", int64_t{4} << 30, "from 0 to 1024");
+  refused("/resources/accelerators", "fast", "a list");
+  refused("/resources/accelerators/0", "", "a name is empty");
   refused("/resources", 4, "job.json");
   refused("/checkpoint_size", 0, "above 0");
   refused("/tensorboard", "../x", "not a valid TensorBoard instance name");

@@ -143,6 +143,12 @@ void read_spec(const Json& spec, JobObject& job) {
   const int min = integer("minReplicas", 0).value_or(0);
   const auto max = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
+  job.accelerators = json_get_or(spec, "accelerators", "spec", Accelerators());
+  try {
+    check_accelerators(job.accelerators);
+  } catch (const Error& error) {
+    fail("spec.accelerators: {}", error.what());
+  }
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
   job.restartable = json_find<bool>(spec, "restartable", "spec");
   job.live = json_get_or(spec, "liveRescale", "spec", false);

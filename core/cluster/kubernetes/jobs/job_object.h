@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/formats/json.h"
+#include "core/job/accelerators.h"
 
 namespace adaptdl::kubernetes {
 
@@ -97,6 +98,7 @@ struct JobObject {
   int min_replicas = 0;
   std::optional<int> max_replicas;
   std::optional<int> requested_replicas;  // ours: for policies that do not adapt
+  Accelerators accelerators;              // ours: those of the nodes on which it may run
   bool preemptible = true;
   // Ours: see JobSpec. None: not said, so the status tells what the job has shown.
   std::optional<bool> restartable;

@@ -59,7 +59,7 @@ std::string problem_of(Json job, const std::string& job_namespace) {
 void warn_of_unknown(const Json& spec, Json& warnings) {
   for (const auto& [key, value] : spec.items()) {
     if (key != "template" && key != "preemptible" && key != "restartable" && key != "liveRescale" &&
-        !may_change(key)) {
+        key != "accelerators" && !may_change(key)) {
       warnings.push_back(fmt::format("spec.{}: unknown field, ignored", key));
     }
   }

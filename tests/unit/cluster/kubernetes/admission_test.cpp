@@ -71,6 +71,8 @@ TEST_CASE("an invalid job is refused with the field named") {
   };
   CHECK(message(spec(R"({"minReplicas": 3, "maxReplicas": 2})")).starts_with("spec.maxReplicas"));
   CHECK(message(spec(R"({"minReplicas": -1})")).starts_with("spec.minReplicas"));
+  CHECK(message(spec(R"({"accelerators": "A100"})")).starts_with("spec: accelerators"));
+  CHECK(message(spec(R"({"accelerators": [""]})")).starts_with("spec.accelerators"));
   CHECK(message(Json()).starts_with("spec:"));
   CHECK(message(Json::object()).starts_with("spec.template"));
 

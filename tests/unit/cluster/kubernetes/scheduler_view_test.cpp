@@ -259,6 +259,24 @@ TEST_CASE("taints and node selectors are resources") {
   CHECK(view.jobs[1].request.contains(with));
 }
 
+TEST_CASE("the kinds of accelerators that a job names are a condition") {
+  NodeFacts fast = node("fast"), slow = node("slow");
+  fast.accelerator = "NVIDIA-A100-SXM4-80GB";
+  slow.accelerator = "Tesla-T4";
+  JobObject any = read_sample(), picky = read_sample();
+  picky.name = "picky";
+  picky.accelerators = {"*a100*", "*H100*"};
+  const auto view =
+      scheduler_view({fast, slow, node("none")}, {}, {any, picky}, PodSettings{}, kWall, 0);
+  const char* condition = "accelerators:*a100*,*H100*";
+  CHECK(view.nodes[0].free_for_jobs.contains(condition));
+  CHECK_FALSE(view.nodes[1].free_for_jobs.contains(condition));
+  CHECK_FALSE(view.nodes[2].free_for_jobs.contains(condition));
+  for (const ClusterJob& job : view.jobs) {
+    CHECK(job.request.contains(condition) == job.name.ends_with("/picky"));
+  }
+}
+
 TEST_CASE("nodes that did not take a job's pods are not offered to it, if there are others") {
   JobObject job = read_sample(Json::object(), {{"phase", "Pending"}});
   const std::vector<NodeFacts> nodes = {node("n1"), node("n2")};

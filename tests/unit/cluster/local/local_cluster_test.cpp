@@ -69,6 +69,13 @@ TEST_CASE("a job is on the kind of slots that the scheduler gave it") {
   CHECK(job.state.kind == 0);
 }
 
+TEST_CASE("a job goes only to the kinds of slots that it names") {
+  Lab lab;
+  lab.add("a").spec.request.accelerators = {"Large"};
+  CHECK(lab.seen("a").request.contains("other-than:small"));
+  CHECK_FALSE(lab.seen("a").request.contains("other-than:large"));
+}
+
 TEST_CASE("what all slots share goes to jobs of any kind, and to each once") {
   Lab lab;
   lab.add("a", 600);

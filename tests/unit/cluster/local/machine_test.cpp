@@ -28,10 +28,11 @@ TEST_CASE("slots of several kinds are nodes that share the machine") {
   Machine machine{.name = "here", .gpus = true, .slots = 4, .cores = 8, .memory = 1000};
   CHECK(nodes_of(machine).size() == 1);
   CHECK(nodes_of(machine)[0].name == "here");
-  CHECK(machine.most_slots() == 4);
+  JobSpec any;
+  CHECK(machine.most_slots(any) == 4);
   machine.kinds = {"small", "large"};
   machine.slot_kinds = {0, 1, 0, 0};
-  CHECK(machine.most_slots() == 3);
+  CHECK(machine.most_slots(any) == 3);
   const std::vector<ClusterNode> nodes = nodes_of(machine);
   REQUIRE(nodes.size() == 2);
   CHECK(nodes[0].name == "small");
@@ -48,4 +49,26 @@ TEST_CASE("slots of several kinds are nodes that share the machine") {
   spec.request.memory_bytes = 400;
   CHECK(shortage(machine, spec, 2).empty());
   CHECK_FALSE(shortage(machine, spec, 3).empty());
+}
+
+TEST_CASE("a job is on the kinds of slots that it names") {
+  Machine machine{.gpus = true, .slots = 4, .cores = 8};
+  JobSpec spec;
+  spec.request.accelerators = {"large*", "huge"};
+  CHECK_FALSE(machine.may_use(spec, 0));  // nobody knows their kind
+  CHECK(shortage(machine, spec, 1)
+            .find("no slots of the kinds on which it may run "
+                  "(large*, huge)") != std::string::npos);
+  CHECK(machine.most_slots(spec) == 0);
+  machine.common_kind = "large-2";
+  CHECK(machine.may_use(spec, 0));
+  CHECK(shortage(machine, spec, 4).empty());
+  machine.common_kind.clear();
+  machine.kinds = {"small", "large"};
+  machine.slot_kinds = {0, 1, 0, 0};
+  CHECK_FALSE(machine.may_use(spec, 0));
+  CHECK(machine.may_use(spec, 1));
+  CHECK(machine.most_slots(spec) == 1);
+  CHECK(shortage(machine, spec, 1).empty());
+  CHECK(shortage(machine, spec, 2).find("1 GPUs for jobs on large") != std::string::npos);
 }

@@ -1,0 +1,29 @@
+#pragma once
+
+// The kinds of accelerators on which a job may run, as its user names them. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace adaptdl {
+
+// Patterns of names: of a GPU's product ("NVIDIA A100-SXM4-80GB" here, "NVIDIA-A100-SXM4-80GB" as a
+// label of Kubernetes), or of a kind of slots. `*`, `?` and `[...]` have a shell's meaning, and
+// upper and lower case are the same. None: any kind.
+using Accelerators = std::vector<std::string>;
+
+inline constexpr size_t kMostAccelerators = 64;
+inline constexpr size_t kLongestAccelerator = 128;  // bytes
+
+// Names separated by commas. Throws Error unless there are 1 to kMostAccelerators, of 1 to
+// kLongestAccelerator bytes each.
+Accelerators parse_accelerators(std::string_view text);
+
+// Throws Error if there are more or longer ones, or an empty one.
+void check_accelerators(const Accelerators& accelerators);
+
+// Whether a kind is among them; one that is not known, "", only if any is.
+bool among(const Accelerators& accelerators, const std::string& kind);
+
+}  // namespace adaptdl
