@@ -1,6 +1,6 @@
-// A library for LD_PRELOAD: makes steps last, as an accelerator would, without a core's work. Opening
-// /pace/N sleeps N ms and gives a file of one zero, float32, which a TorchScript program can read
-// (torch.from_file); TorchScript itself has no way to sleep.
+// A library for LD_PRELOAD: makes steps last, as an accelerator would, without a core's work.
+// Opening /pace/N sleeps N ms and gives a file of one zero, float32, which a TorchScript program
+// can read (torch.from_file); TorchScript itself has no way to sleep.
 
 #undef _FILE_OFFSET_BITS  // open and open64 are two functions here
 
@@ -20,7 +20,8 @@ constexpr char kFolder[] = "/pace/";
 
 int pause_for(long milliseconds) {
   timespec left{milliseconds / 1000, milliseconds % 1000 * 1'000'000};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
   const int file = memfd_create("pace", MFD_CLOEXEC);
   if (file >= 0 && ftruncate(file, sizeof(float)) != 0) {
     close(file);

@@ -28,8 +28,8 @@ STATUS_FIELDS = (
 PHASES = ("Pending", "Starting", "Running", "Stopping", "Succeeded", "Failed")
 TIMES = ("1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 SPEC_FIELDS = ("minReplicas", "maxReplicas", "requestedReplicas", "preemptible", "restartable",
-               "accelerators", "liveRescale", "suspend", "cancel", "backoffLimit", "startDeadlineSeconds",
-               "ttlSecondsAfterFinished", "unknown")
+               "accelerators", "liveRescale", "suspend", "cancel", "backoffLimit",
+               "startDeadlineSeconds", "ttlSecondsAfterFinished", "unknown")
 
 
 def as_json(thing):

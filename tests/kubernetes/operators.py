@@ -246,7 +246,8 @@ def accelerators(world):
         other = world.submit("other", accelerators=["*A100*"])
         world.wait_status(other, lambda status: "*A100*" in status.get("message", ""), "it waits")
         pod, = world.pods(name)
-        wait_until(lambda: world.log(pod) == "on Tesla-T4\n", "its kind", tell=lambda: world.log(pod))
+        wait_until(lambda: world.log(pod) == "on Tesla-T4\n", "its kind",
+                   tell=lambda: world.log(pod))
     finally:
         label(None)
     status, answer = world.api.request("POST", world.jobs(), {
@@ -398,5 +399,5 @@ def killed_leader(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
-                        plugin_restarts, accelerators, hostile, crowd, handed_over, apart, killed_leader,
-                        placeholders]))
+                        plugin_restarts, accelerators, hostile, crowd, handed_over, apart,
+                        killed_leader, placeholders]))

@@ -82,8 +82,9 @@ def accelerators(folder, random):
     with service(folder, "--slots", "fast=2,slow=1") as local:
         names = []
         for _ in range(2):  # the second one waits beside two fast slots
-            code, out, err = local.command("submit", "--accelerators", "SL*,other", "--", "sh", "-c",
-                                           "echo on $ADAPTDL_ACCELERATOR; sleep 0.5")
+            code, out, err = local.command(
+                "submit", "--accelerators", "SL*,other", "--", "sh", "-c",
+                "echo on $ADAPTDL_ACCELERATOR; sleep 0.5")
             check(code == 0 and "waits" not in err, "submit", out, err)
             names.append(out.strip())
         for name in names:
@@ -616,9 +617,9 @@ def long_requests(folder, random):
               refused)
 
 
-main(ends, retries, more_slots_than_cores, kinds, accelerators, moved_command, other_kinds, waits_its_turn,
-     cancelled, suspended, restartable, took_it_for_the_end, cannot_fit, second_service,
-     killed_service, killed_at_any_moment, killed_runner, damaged_files, other_versions_job,
-     earlier_version, unfinished_submissions, too_late, secrets, stopped_runner, full_disk,
-     after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store, strange_sockets,
-     long_requests)
+main(ends, retries, more_slots_than_cores, kinds, accelerators, moved_command, other_kinds,
+     waits_its_turn, cancelled, suspended, restartable, took_it_for_the_end, cannot_fit,
+     second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
+     other_versions_job, earlier_version, unfinished_submissions, too_late, secrets, stopped_runner,
+     full_disk, after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store,
+     strange_sockets, long_requests)
