@@ -23,6 +23,7 @@ void check_accelerators(const Accelerators& accelerators) {
     if (name.size() > kLongestAccelerator) {
       fail("a name has more than {} bytes", kLongestAccelerator);
     }
+    if (name.find(',') != std::string::npos) fail("{}: a name has no comma", name);
   }
 }
 

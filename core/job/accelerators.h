@@ -16,11 +16,10 @@ using Accelerators = std::vector<std::string>;
 inline constexpr size_t kMostAccelerators = 64;
 inline constexpr size_t kLongestAccelerator = 128;  // bytes
 
-// Names separated by commas. Throws Error unless there are 1 to kMostAccelerators, of 1 to
-// kLongestAccelerator bytes each.
+// Names separated by commas. Throws Error as check_accelerators() does.
 Accelerators parse_accelerators(std::string_view text);
 
-// Throws Error if there are more or longer ones, or an empty one.
+// Throws Error if there are more or longer ones, an empty one, or one with a comma.
 void check_accelerators(const Accelerators& accelerators);
 
 // Whether a kind is among them; one that is not known, "", only if any is.

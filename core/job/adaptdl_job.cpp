@@ -70,6 +70,11 @@ class ManifestReader {
       for (const YamlNode& name : accelerators.list(0, kMostAccelerators)) {
         job.request.accelerators.push_back(read_job_text(name));
       }
+      try {
+        check_accelerators(job.request.accelerators);
+      } catch (const Error& error) {
+        accelerators.refuse(error.what());
+      }
     }
     ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :

@@ -211,38 +211,39 @@ JobSection top() {
 }
 
 JobSection resources() {
-  return {"resources",
-          "Resources of one replica. Quantities are written as for Kubernetes: 500m is 0.5, G is "
-          "1000^3, Gi is 1024^3.",
-          {
-              {"cpu", "a quantity above 0", "what the cluster chooses", "Processor cores.",
-               [](const YamlNode& value, JobFile& job) {
-                 job.spec.request.cpu_millicores =
-                     above_zero(value, parse_quantity_milli(value.text(), value.place()));
-               }},
-              {"memory", "a quantity above 0", "what the cluster chooses", "Memory, in bytes.",
-               [](const YamlNode& value, JobFile& job) {
-                 job.spec.request.memory_bytes =
-                     above_zero(value, parse_quantity(value.text(), value.place()));
-               }},
-              {"gpu", "an integer from 0 to 1024", "what the cluster chooses",
-               "GPUs of a replica: of an archive or a program of the runtime library at most 1.",
-               [](const YamlNode& value, JobFile& job) {
-                 job.spec.request.gpus = value.integer(0, 1024);
-               }},
-              {"accelerators", "a name or a list of names", "any",
-               "Kinds of GPUs or slots on which the job may run: names in upper or lower case, in "
-               "which *, ? and [...] are as in a shell; quote those. adaptdl-submit(1) tells "
-               "where kinds are listed.",
-               [](const YamlNode& value, JobFile& job) {
-                 read_one_or_more(value, job.spec.request.accelerators);
-                 try {
-                   check_accelerators(job.spec.request.accelerators);
-                 } catch (const Error& error) {
-                   value.refuse(error.what());
-                 }
-               }},
-          }};
+  return {
+      "resources",
+      "Resources of one replica. Quantities are written as for Kubernetes: 500m is 0.5, G is "
+      "1000^3, Gi is 1024^3.",
+      {
+          {"cpu", "a quantity above 0", "what the cluster chooses", "Processor cores.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.request.cpu_millicores =
+                 above_zero(value, parse_quantity_milli(value.text(), value.place()));
+           }},
+          {"memory", "a quantity above 0", "what the cluster chooses", "Memory, in bytes.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.request.memory_bytes =
+                 above_zero(value, parse_quantity(value.text(), value.place()));
+           }},
+          {"gpu", "an integer from 0 to 1024", "what the cluster chooses",
+           "GPUs of a replica: of an archive or a program of the runtime library at most 1.",
+           [](const YamlNode& value, JobFile& job) {
+             job.spec.request.gpus = value.integer(0, 1024);
+           }},
+          {"accelerators", "a name or a list of names", "any",
+           "Kinds of GPUs or slots on which the job may run; *, ? and [...] (in quotes) are as in "
+           "a shell, and case does not matter. adaptdl-submit(1) tells where kinds are "
+           "listed.",
+           [](const YamlNode& value, JobFile& job) {
+             read_one_or_more(value, job.spec.request.accelerators);
+             try {
+               check_accelerators(job.spec.request.accelerators);
+             } catch (const Error& error) {
+               value.refuse(error.what());
+             }
+           }},
+      }};
 }
 
 JobSection checkpoint() {

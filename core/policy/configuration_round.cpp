@@ -294,18 +294,25 @@ class Round {
                        c.nodes, kind.empty() ? "" : kind + " ", c.nodes == 1 ? "" : "s");
   }
 
-  // The resources of which no node has enough for one replica.
+  // The resources of which no node has enough for one replica, and the conditions (their names have
+  // a ':') that no node meets.
   std::string lacking(const JobSnapshot& job) const {
-    std::vector<std::string_view> names;
+    std::vector<std::string_view> names, conditions;
     for (size_t r = 0; r < snapshot_.resources.size(); ++r) {
       const bool somewhere =
           std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(),
                       [&](const NodeSnapshot& node) { return node.capacity[r] >= job.request[r]; });
-      if (!somewhere) names.push_back(snapshot_.resources[r]);
+      const std::string& name = snapshot_.resources[r];
+      if (!somewhere) (name.find(':') == std::string::npos ? names : conditions).push_back(name);
     }
-    return names.empty()
-               ? ""
-               : fmt::format("; no node has enough {} for one of them", fmt::join(names, ", "));
+    std::string text;
+    if (!names.empty()) {
+      text = fmt::format("; no node has enough {} for one of them", fmt::join(names, ", "));
+    }
+    if (!conditions.empty()) {
+      text += fmt::format("; no node meets {}", fmt::join(conditions, ", nor "));
+    }
+    return text;
   }
 
   std::string reason(size_t j, const std::vector<bool>& runs) const {

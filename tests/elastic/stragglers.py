@@ -14,7 +14,7 @@ EVEN_S = 40
 FOUR_WINDOWS_S = 14
 LONG = 240  # s; MOST_STEPS of a loaded machine
 NEVER = ("--set", "epochs=1000000")
-MOST_STEPS = 1000  # windows of some seconds, of steps that take 10 ms on an idle core
+MOST_STEPS = 1000  # windows of some seconds, of steps that take 10 ms
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 FuzzSeeds fuzz_seeds() {
   return {{R"({"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",
 "namespace":"team","object":{"metadata":{"name":"x","uid":"1"},"spec":{"minReplicas":1,
-"maxReplicas":4,"preemptible":true,"template":{"spec":{"containers":[{"name":"main"}]}}}}}})",
+"maxReplicas":4,"accelerators":["*A100*","b"],"preemptible":true,"template":{"spec":{"containers":[{"name":"main"}]}}}}}})",
            R"({"kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",
 "object":{"metadata":{},"spec":{"template":{}}}}})",
            R"({"kind":"AdmissionReview","request":{"uid":"u","operation":"UPDATE",

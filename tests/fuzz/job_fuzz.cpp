@@ -47,7 +47,7 @@ data: [a, /b]
 tensorboard: t
 retries: 1
 grace_s: 2.5
-resources: {cpu: 500m, memory: 1.5Gi, gpu: 1}
+resources: {cpu: 500m, memory: 1.5Gi, gpu: 1, accelerators: ["*A100*", b]}
 checkpoint: {size: 1e9}
 )",
        "command: python3 train.py\nreplicas: \"2:\"\npreemptible: false\n",

@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   changes.name_space = "lab";
   changes.arguments = {"--epochs", "3"};
   changes.replicas = ReplicaRange{1, 4};
+  changes.accelerators = {"*A100*"};
   changes.image = "repo/net:1";
   changes.claim = "adaptdl-pvc-1";
   changes.tensorboard = "curves";
@@ -48,6 +49,7 @@ metadata: {generateName: net-, labels: {team: a}}
 spec:
   minReplicas: 1
   maxReplicas: 8
+  accelerators: ["*A100*", fast]
   preemptible: true
   template:
     metadata: {annotations: {a: b}}

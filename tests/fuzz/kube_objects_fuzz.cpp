@@ -152,7 +152,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 FuzzSeeds fuzz_seeds() {
   const std::string job = R"({"kind":"AdaptDLJob","metadata":{"namespace":"a","name":"j","uid":"u",
 "creationTimestamp":"2026-01-01T00:00:00Z","generation":2},"spec":{"minReplicas":1,"maxReplicas":2,
-"preemptible":true,"liveRescale":false,"backoffLimit":3,"ttlSecondsAfterFinished":9,"template":{
+"preemptible":true,"accelerators":["A*","[b-d]?"],"liveRescale":false,"backoffLimit":3,"ttlSecondsAfterFinished":9,"template":{
 "spec":{"nodeSelector":{"zone":"a"},"tolerations":[{"key":"k","operator":"Exists"}],"affinity":{
 "nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{
 "matchExpressions":[{"key":"zone","operator":"Gt","values":["1"]}]}]}}},"containers":[{"name":"m",

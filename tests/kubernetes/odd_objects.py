@@ -101,7 +101,8 @@ def good_job(draw, name, image):
             "spec": {"template": {"metadata": {"labels": {"e": "f"}, "annotations": {"g": "h"}},
                                   "spec": pod},
                      "minReplicas": draw.choice((0, 0, 0, 1, 2)),
-                     "maxReplicas": draw.choice((2, 3, 64, 2**31 - 1))}}
+                     "maxReplicas": draw.choice((2, 3, 64, 2**31 - 1)),
+                     "accelerators": draw.choice(([], [], ["*A100*", "b"], ["["], ["a,b"]))}}
 
 
 def mutate_template(draw, job):

@@ -91,19 +91,29 @@ def accelerators(folder, random):
             local.wait_end(name)
             check("on slow\n" in local.logs(name), "its kind", local.logs(name))
         folder.write("project/adaptdljob.yaml",
-                     "command: [true]\nresources: {accelerators: [huge, \"larg?\"]}\n")
+                     "command: [\"true\"]\nreplicas: \"1:\"\n"
+                     "resources: {accelerators: [huge, \"larg?\"]}\n")
         code, out, err = local.command("submit", "project")
-        check(code == 0 and "no slots of the kinds on which it may run (huge, larg?)" in err,
+        check(code == 0 and "no slots of the kinds that the job names (huge, larg?)" in err,
               "a kind that is not there", out, err)
-        check(local.job(out.strip())["reason"] == "Unschedulable", "it waits")
-        local.ask("cancel", name=out.strip())
+        waits = local.job(out.strip())
+        check(waits["reason"] == "Unschedulable" and waits["max_replicas"] == 3, "it waits", waits)
+        code, _, err = local.command("scale", waits["name"], "2")
+        check(code == 1 and "no slots of the kinds that the job names" in err, "scale", err)
         code, _, err = local.command("submit", "--accelerators", "a,", "--", "true")
         check(code == 2 and "--accelerators: a name is empty" in err, "no name", code, err)
-    with service(folder, "--slots", "fast=2") as local:
-        check(local.ask("hello")["kinds"] == [{"name": "fast", "slots": 2, "slots_free": 2}],
-              "its kind", local.ask("hello"))
-        code, out, _ = local.command("submit", "--accelerators", "fast", "--", "true")
-        local.wait_end(out.strip())
+        runs = local.shell("exec sleep 1000", resources={"accelerators": ["slow"]})
+        local.wait_phase(runs, "Running")
+        # With other kinds: what runs goes on, but does not begin again; what waited begins.
+        local.kill()
+        local.arguments = ("--slots", "huge=3")
+        local.start()
+        check(local.ask("hello")["kinds"][0]["name"] == "huge", "its kind", local.ask("hello"))
+        local.wait_end(waits["name"])
+        check(local.job(runs)["phase"] == "Running", "it goes on", local.job(runs))
+        check(kill(local.runner_pid(runs)), "no runner")
+        local.wait_job(runs, lambda job: job["reason"] == "Unschedulable", "it waits")
+        local.ask("cancel", name=runs)
 
 
 def moved_command(folder, random):

@@ -60,14 +60,16 @@ NodePlatform node_platform(const std::vector<Json>& nodes, const Json& pod,
   Json spec = pod;
   kubernetes::add_toleration(spec);  // as the operator does
   const Resources request = kubernetes::pod_request(spec);
-  std::vector<NodeFacts> all, usable;
+  std::vector<NodeFacts> all, fitting, usable;
   for (const Json& node : nodes) {
     const NodeFacts& facts = all.emplace_back(kubernetes::read_node(node));
-    if (among(accelerators, facts.accelerator) && may_run_on(spec, request, facts)) {
-      usable.push_back(facts);
-    }
+    if (!may_run_on(spec, request, facts)) continue;
+    fitting.push_back(facts);
+    if (among(accelerators, facts.accelerator)) usable.push_back(facts);
   }
   std::set<std::string> found = architectures(usable);
+  // The operator may read kinds from another label.
+  if (found.empty()) found = architectures(fitting);
   if (found.empty()) found = architectures(all);
   const oci::Platform platform = wanted ? *wanted : one_of(found);
   const bool pins = std::any_of(found.begin(), found.end(), [&](const std::string& architecture) {

@@ -17,11 +17,10 @@ struct NodePlatform {
 };
 
 // `nodes`: objects of the API. `pod`: the spec of the job's pods; its node selector, required
-// affinity, tolerations and requests select the nodes, and so do the job's `accelerators`; if they
-// select none, all nodes count.
-// `wanted`: the user's choice. Without it, the result is this machine's platform if a node has it
-// or no platform is known, else the only platform of these nodes. Throws UsageError if the user
-// must choose. Pure.
+// affinity, tolerations and requests select the nodes, and of these the job's `accelerators`,
+// unless they select none; if there are none, all nodes count. `wanted`: the user's choice. Without
+// it, the result is this machine's platform if a node has it or no platform is known, else the only
+// platform of these nodes. Throws UsageError if the user must choose. Pure.
 NodePlatform node_platform(const std::vector<Json>& nodes, const Json& pod,
                            const Accelerators& accelerators,
                            const std::optional<oci::Platform>& wanted);

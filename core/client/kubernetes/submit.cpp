@@ -78,6 +78,7 @@ class KubernetesJobRequest : public JobRequest {
         throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
       }
       stored = create_job();
+      check_accelerators_of(stored);
     } catch (const Error& error) {
       remove_claim(error);
       throw;
@@ -92,6 +93,14 @@ class KubernetesJobRequest : public JobRequest {
   }
 
  private:
+  // An API server drops the fields that its definition of jobs does not have.
+  void check_accelerators_of(const Json& stored) {
+    if (!spec()["spec"].contains("accelerators") || stored["spec"].contains("accelerators")) return;
+    cluster_.client().remove(cluster_.jobs(stored["metadata"].value("name", "")));
+    fail("cluster {}: its AdaptDLJobs have no spec.accelerators; run `adaptdl upgrade`",
+         cluster_.name());
+  }
+
   // If the answer is lost, the job may exist nevertheless.
   Json create_job() {
     return cluster_.reach([&] {

@@ -37,8 +37,9 @@ bool note_shortage(ActiveJob& job, const Machine& machine) {
 }
 
 int most_replicas(const ActiveJob& job, const Machine& machine) {
-  return std::max(
-      {1, job.record.min_replicas, machine.most_slots(job.spec) / job.state.slots_per_replica});
+  const int most = machine.most_slots(job.spec);
+  return std::max({1, job.record.min_replicas,
+                   (most > 0 ? most : machine.slots) / job.state.slots_per_replica});
 }
 
 void write_job_file(const ActiveJob& job, const LocalPaths& paths, const Machine& machine,

@@ -68,7 +68,8 @@ void count_service(ActiveJob& job, size_t slots_held);
 // Notes in the record whether the machine can ever hold the job; true if the record has changed.
 bool note_shortage(ActiveJob& job, const Machine& machine);
 
-// The most replicas of a job whose user set no bound.
+// The most replicas of a job whose user set no bound; where there are no slots of the kinds that it
+// names, as if all were.
 int most_replicas(const ActiveJob& job, const Machine& machine);
 
 // Writes job.json, and its folder, if that changes its content: the stored specification and the

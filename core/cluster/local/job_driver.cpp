@@ -449,7 +449,7 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   parts_.supervisor.gone(job.record.name);
   // It may have run since before the machine became smaller, or its slots came to be of other
   // kinds.
-  if (job.state.kind == kAnyKind ||
+  if (job.state.kind == kAnyKind || !parts_.machine.may_use(job.spec, job.state.kind) ||
       job.state.wanted * job.state.slots_per_replica > parts_.machine.slots_of(job.state.kind)) {
     job.state.wanted = job.record.replicas = job.state.kind = 0;
     note_shortage(job, parts_.machine);
@@ -510,6 +510,7 @@ void JobDriver::runner_died(ActiveJob& job, bool stopping, std::optional<int> co
   job.state.retry_at = after(Seconds(stopping ? 0 : restart_delay_s(deaths)));
   job.record.reason = "RunnerDied";
   job.record.message = message;
+  note_shortage(job, parts_.machine);  // which it waits for
   parts_.jobs.note(job, "RunnerDied", message, true);
   parts_.jobs.save(job);
   if (!job.unsaved) forget_runner(folder);

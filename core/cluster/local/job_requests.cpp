@@ -140,6 +140,7 @@ Json JobRequests::scale(const Json& request) {
   const int high = json_get<int>(request, "max", "scale");
   const int most = machine_.most_slots(job.spec) / job.state.slots_per_replica;
   if (low < 0 || high < std::max(1, low)) fail("invalid replica range {}:{}", low, high);
+  if (most == 0) fail("job {}: {}", job.record.name, shortage(machine_, job.spec, low));
   if (std::max(1, low) > most) {
     fail("job {} can have at most {} replicas on this machine{}", job.record.name, most,
          machine_.has_kinds() ? ", all on slots of one kind" : "");

@@ -111,7 +111,7 @@ void LocalCluster::take_held(std::vector<ClusterNode>& nodes) const {
 bool LocalCluster::may_use(const ActiveJob& job, int kind) const {
   const JobState& state = job.state;
   const bool loses = state.restarts && !restartable(job) && !job.hints.perf;
-  if (state.live && loses && state.kind != kAnyKind && state.kind != kind) return false;
+  if (state.live && loses && state.kind != kAnyKind) return state.kind == kind;
   return machine_.may_use(job.spec, kind) && !job.unfit_kinds.contains(kind);
 }
 
@@ -132,8 +132,8 @@ double LocalCluster::now_s() {
 
 std::vector<ClusterNode> LocalCluster::nodes() {
   std::vector<ClusterNode> nodes = nodes_;
-  if (!machine_.has_kinds()) return nodes;
   take_held(nodes);
+  if (!machine_.has_kinds()) return nodes;
   for (ClusterNode& node : nodes) {
     Resources& free = node.free_for_jobs;
     subtract(free, shared_use(nullptr, node.name));

@@ -180,7 +180,7 @@ std::string shortage(const Machine& machine, const JobSpec& spec, int min_replic
     most = std::max(most, slots);
   }
   if (most == 0) {
-    return fmt::format("this machine has no slots of the kinds on which it may run ({})",
+    return fmt::format("this machine has no slots of the kinds that the job names ({})",
                        fmt::join(spec.request.accelerators, ", "));
   }
   return problem;

@@ -65,7 +65,9 @@ GpuKinds kinds_of_gpus() {
     const std::vector<Gpu>& all = driver.gpus();
     const auto unlike = [&](const Gpu& gpu) { return gpu.name != all.front().name; };
     if (std::none_of(all.begin(), all.end(), unlike)) {
-      return {.common = all.empty() ? "" : all.front().name};
+      const bool whole =
+          std::none_of(all.begin(), all.end(), [](const Gpu& gpu) { return gpu.divided; });
+      return {.common = whole && !all.empty() ? all.front().name : ""};
     }
     // Where neither variable is set, the service sets the second one.
     const bool chosen = environment_variable("CUDA_VISIBLE_DEVICES", true).has_value();

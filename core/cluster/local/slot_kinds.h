@@ -25,7 +25,7 @@ void check_slot_counts(const SlotCounts& counts);
 struct GpuKinds {
   bool unlike = false;             // the driver's GPUs are not all alike
   std::vector<std::string> kinds;  // none: all are alike, or nothing is known
-  std::string common;              // that of all if they are alike; "": not known
+  std::string common;              // that of all if they are alike and whole; "": not known
   std::string problem;             // why unlike GPUs are not told apart; "" if they are
 };
 GpuKinds kinds_of_gpus();

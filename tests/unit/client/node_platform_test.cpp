@@ -53,6 +53,9 @@ TEST_CASE("the platform is that of the nodes which a job's pods may run on") {
   CHECK(of({node(own), node(other, {{"pool", "new"}})}, pod) == other);
   const Json grace = node(other, {{"nvidia.com/gpu.product", "NVIDIA-GH200-480GB"}});
   CHECK(of({node(own), grace}, kPod, {"*gh200*"}) == other);
+  pod = kPod;
+  pod["nodeSelector"] = {{"pool", "new"}};
+  CHECK(of({node(own), node(other, {{"pool", "new"}})}, pod, {"other label"}) == other);
   // What the operator tolerates for every job does.
   CHECK(of({node(own, {}, taint("other", "")),
             node(other, {}, taint("petuum.com/nodegroup", "adaptdl"))}) == other);

@@ -29,4 +29,5 @@ TEST_CASE("a list of kinds") {
     CAPTURE(wrong);
     CHECK_THROWS_AS(parse_accelerators(wrong), Error);
   }
+  CHECK_THROWS_AS(check_accelerators({"a,b"}), Error);
 }

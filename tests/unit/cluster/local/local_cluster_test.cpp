@@ -116,6 +116,29 @@ TEST_CASE("slots of a job that fits on no kind any more are not given to others"
   CHECK(lab.cluster.nodes()[1].free_for_jobs["nvidia.com/gpu"] == 0);
 }
 
+TEST_CASE("a job whose kinds are gone keeps its slots, also where all are alike") {
+  Lab lab;
+  lab.machine.kinds = {""};
+  lab.machine.slot_kinds = {};
+  LocalCluster alike(lab.jobs, lab.machine, lab.slots);
+  lab.running("a", {0, 1}, 2).spec.request.accelerators = {"huge"};
+  CHECK(alike.jobs().empty());
+  CHECK(alike.nodes()[0].free_for_jobs["nvidia.com/gpu"] == 1);
+}
+
+TEST_CASE("a command that would lose its work stays, also on a kind that it does not name") {
+  Lab lab;
+  ActiveJob& job = lab.running("a", {0}, 1);
+  job.spec.kind = JobSpec::Kind::command;
+  job.state.restarts = true;
+  job.spec.request.accelerators = {"large"};
+  CHECK_FALSE(lab.seen("a").request.contains("other-than:small"));
+  CHECK(lab.seen("a").request.contains("other-than:large"));
+  job.spec.restartable = true;
+  CHECK(lab.seen("a").request.contains("other-than:small"));
+  CHECK_FALSE(lab.seen("a").request.contains("other-than:large"));
+}
+
 TEST_CASE("a job gets no slots of a kind on which it could not start") {
   Lab lab;
   lab.add("a").unfit_kinds = {1};
