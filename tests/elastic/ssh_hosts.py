@@ -34,7 +34,7 @@ class Site:
         self.servers[host] = self.ssh.serve(
             host, XDG_RUNTIME_DIR=self.ssh.home(host), **{REMOTE: self.mark(host)},
             **{name: value for name, value in self.folder.environment.items()
-               if name.startswith("ADAPTDL_TEST")}, **options)
+               if name.startswith(("ADAPTDL_TEST", "LD_PRELOAD"))}, **options)
 
     def mark(self, host):
         return f"{self.folder.path}-{host}"

@@ -155,7 +155,7 @@ void Service::reload() {
   if (!options_.slots) {
     const Machine other = this_machine(config.slots);
     if (other.slots != machine_.slots || other.kinds != machine_.kinds ||
-        other.slot_kinds != machine_.slot_kinds) {
+        other.slot_kinds != machine_.slot_kinds || other.common_kind != machine_.common_kind) {
       log_warning(
           "{}: slots: takes effect when the service restarts; {} slots are in use now{}",
           options_.config, machine_.slots,
