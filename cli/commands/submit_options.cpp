@@ -1,6 +1,7 @@
 #include "cli/commands/submit_options.h"
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -11,11 +12,11 @@ std::optional<std::string> if_given(const Arguments& arguments, const char* flag
 
 Accelerators accelerators(const Arguments& arguments) {
   if (!arguments.given("accelerators")) return {};
-  try {
-    return parse_accelerators(arguments.text("accelerators"));
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("--accelerators: {}.", error.what()));
+  const Accelerators names = split(arguments.text("accelerators"), ',');
+  if (const std::string problem = accelerators_problem(names); !problem.empty()) {
+    throw UsageError(fmt::format("--accelerators: {}.", problem));
   }
+  return names;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/formats/json.h"
 
@@ -16,6 +17,11 @@ Json or_null(const std::optional<T>& value) {
 
 inline Json or_null(const std::string& text) {
   return text.empty() ? Json() : Json(text);
+}
+
+template <typename T>
+Json or_null(const std::vector<T>& list) {
+  return list.empty() ? Json() : Json(list);
 }
 
 }  // namespace adaptdl

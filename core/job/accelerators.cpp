@@ -4,27 +4,22 @@
 #include <fnmatch.h>
 
 #include "core/base/error.h"
-#include "core/base/text.h"
 
 namespace adaptdl {
 
-Accelerators parse_accelerators(std::string_view text) {
-  Accelerators accelerators = split(text, ',');
-  check_accelerators(accelerators);
-  return accelerators;
-}
-
-void check_accelerators(const Accelerators& accelerators) {
+std::string accelerators_problem(const Accelerators& accelerators) {
   if (accelerators.size() > kMostAccelerators) {
-    fail("there are {} names; at most {} are allowed", accelerators.size(), kMostAccelerators);
+    return fmt::format("there are {} names; at most {} are allowed", accelerators.size(),
+                       kMostAccelerators);
   }
   for (const std::string& name : accelerators) {
-    if (name.empty()) fail("a name is empty");
+    if (name.empty()) return "a name is empty";
     if (name.size() > kLongestAccelerator) {
-      fail("a name has more than {} bytes", kLongestAccelerator);
+      return fmt::format("a name has more than {} bytes", kLongestAccelerator);
     }
-    if (name.find(',') != std::string::npos) fail("{}: a name has no comma", name);
+    if (name.find(',') != std::string::npos) return fmt::format("{}: a name has no comma", name);
   }
+  return "";
 }
 
 bool among(const Accelerators& accelerators, const std::string& kind) {

@@ -3,7 +3,6 @@
 // The kinds of accelerators on which a job may run, as its user names them. Pure.
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace adaptdl {
@@ -16,11 +15,8 @@ using Accelerators = std::vector<std::string>;
 inline constexpr size_t kMostAccelerators = 64;
 inline constexpr size_t kLongestAccelerator = 128;  // bytes
 
-// Names separated by commas. Throws Error as check_accelerators() does.
-Accelerators parse_accelerators(std::string_view text);
-
-// Throws Error if there are more or longer ones, an empty one, or one with a comma.
-void check_accelerators(const Accelerators& accelerators);
+// What is wrong: more or longer ones, an empty one, or one with a comma; "" if nothing is.
+std::string accelerators_problem(const Accelerators& accelerators);
 
 // Whether a kind is among them; one that is not known, "", only if any is.
 bool among(const Accelerators& accelerators, const std::string& kind);

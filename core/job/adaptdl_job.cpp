@@ -70,11 +70,8 @@ class ManifestReader {
       for (const YamlNode& name : accelerators.list(0, kMostAccelerators)) {
         job.request.accelerators.push_back(read_job_text(name));
       }
-      try {
-        check_accelerators(job.request.accelerators);
-      } catch (const Error& error) {
-        accelerators.refuse(error.what());
-      }
+      const std::string problem = accelerators_problem(job.request.accelerators);
+      if (!problem.empty()) accelerators.refuse(problem);
     }
     ignore(spec.find("liveRescale"));  // here only `archive:` jobs rescale live
     for (const char* key :

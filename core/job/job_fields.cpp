@@ -237,11 +237,8 @@ JobSection resources() {
            "listed.",
            [](const YamlNode& value, JobFile& job) {
              read_one_or_more(value, job.spec.request.accelerators);
-             try {
-               check_accelerators(job.spec.request.accelerators);
-             } catch (const Error& error) {
-               value.refuse(error.what());
-             }
+             const std::string problem = accelerators_problem(job.spec.request.accelerators);
+             if (!problem.empty()) value.refuse(problem);
            }},
       }};
 }

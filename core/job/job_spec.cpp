@@ -85,8 +85,7 @@ Json to_json(const JobSpec& spec) {
            {{"cpu_millicores", or_null(spec.request.cpu_millicores)},
             {"memory_bytes", or_null(spec.request.memory_bytes)},
             {"gpus", or_null(spec.request.gpus)},
-            {"accelerators",
-             spec.request.accelerators.empty() ? Json() : Json(spec.request.accelerators)}}},
+            {"accelerators", or_null(spec.request.accelerators)}}},
           {"data", spec.data},
           {"checkpoint_size", or_null(spec.checkpoint_size)},
           {"tensorboard", or_null(spec.tensorboard)},
@@ -206,11 +205,8 @@ void check_job_spec(const JobSpec& spec, std::string_view where) {
   const int64_t gpus = spec.request.gpus.value_or(0);
   require(gpus >= 0 && gpus <= 1024, "resources.gpu",
           fmt::format("is {}; it must be from 0 to 1024", gpus));
-  try {
-    check_accelerators(spec.request.accelerators);
-  } catch (const Error& error) {
-    require(false, "resources.accelerators", error.what());
-  }
+  const std::string kinds = accelerators_problem(spec.request.accelerators);
+  require(kinds.empty(), "resources.accelerators", kinds);
   require(spec.checkpoint_size.value_or(1) >= 1, "checkpoint.size", "must be above 0");
   require(spec.tensorboard.empty() || valid_job_name(spec.tensorboard), "tensorboard",
           "is not a valid TensorBoard instance name; the rules are those of job names");

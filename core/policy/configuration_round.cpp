@@ -294,8 +294,7 @@ class Round {
                        c.nodes, kind.empty() ? "" : kind + " ", c.nodes == 1 ? "" : "s");
   }
 
-  // The resources of which no node has enough for one replica, and the conditions (their names have
-  // a ':') that no node meets.
+  // The resources of which no node has enough for one replica, and the conditions that none meets.
   std::string lacking(const JobSnapshot& job) const {
     std::vector<std::string_view> names, conditions;
     for (size_t r = 0; r < snapshot_.resources.size(); ++r) {
@@ -303,7 +302,7 @@ class Round {
           std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(),
                       [&](const NodeSnapshot& node) { return node.capacity[r] >= job.request[r]; });
       const std::string& name = snapshot_.resources[r];
-      if (!somewhere) (name.find(':') == std::string::npos ? names : conditions).push_back(name);
+      if (!somewhere) (is_condition(name) ? conditions : names).push_back(name);
     }
     std::string text;
     if (!names.empty()) {

@@ -7,11 +7,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/goodput/job_hints.h"
 
 namespace adaptdl {
+
+// Whether a resource stands for a condition: nodes that meet it have a large amount, others 0, and
+// jobs that need it request 1.
+inline bool is_condition(std::string_view resource) {
+  return resource.find(':') != std::string_view::npos;
+}
 
 struct NodeSnapshot {
   std::string name;

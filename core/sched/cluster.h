@@ -12,17 +12,14 @@
 
 #include "core/goodput/job_hints.h"
 #include "core/job/phase.h"
+#include "core/policy/snapshot.h"
 
 namespace adaptdl {
 
 // Amounts by resource name ("nvidia.com/gpu", "cpu" in millicores, "memory" in bytes), >= 0. A name
-// with a ':' is a condition instead: nodes that meet it have a large amount, other nodes 0, and
-// jobs that need it request 1.
+// with a ':' is a condition (is_condition()) instead: nodes that meet it have a large amount, other
+// nodes 0, and jobs that need it request 1.
 using Resources = std::map<std::string, int64_t>;
-
-inline bool is_condition(std::string_view resource) {
-  return resource.find(':') != std::string_view::npos;
-}
 
 struct ClusterNode {
   std::string name;         // unique

@@ -2,7 +2,7 @@
 // Opening /pace/N sleeps N ms and gives a file of one zero, float32, which a TorchScript program
 // can read (torch.from_file); TorchScript itself has no way to sleep.
 
-#undef _FILE_OFFSET_BITS  // open and open64 are two functions here
+#undef _FILE_OFFSET_BITS  // open and open64 are two names here
 
 #include <cerrno>
 #include <cstdarg>
@@ -30,35 +30,26 @@ int pause_for(long milliseconds) {
   return file;
 }
 
-int open_or_pause(const char* function, const char* path, int flags, mode_t mode) {
-  if (std::strncmp(path, kFolder, std::strlen(kFolder)) == 0)
-    return pause_for(std::atol(path + std::strlen(kFolder)));
-  using Open = int (*)(const char*, int, ...);
-  return reinterpret_cast<Open>(dlsym(RTLD_NEXT, function))(path, flags, mode);
-}
-
-mode_t mode_of(int flags, va_list rest) {
-  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0;
-}
-
 }  // namespace
 
 extern "C" {
 
 int open(const char* path, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return open_or_pause("open", path, flags, mode);
+  mode_t mode = 0;
+  if ((flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE) {
+    va_list rest;
+    va_start(rest, flags);
+    mode = va_arg(rest, mode_t);
+    va_end(rest);
+  }
+  if (std::strncmp(path, kFolder, std::strlen(kFolder)) == 0) {
+    return pause_for(std::atol(path + std::strlen(kFolder)));
+  }
+  using Open = int (*)(const char*, int, ...);
+  return reinterpret_cast<Open>(dlsym(RTLD_NEXT, "open"))(path, flags, mode);
 }
 
-int open64(const char* path, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = mode_of(flags, rest);
-  va_end(rest);
-  return open_or_pause("open64", path, flags, mode);
-}
+// On machines of 64 bits they are the same.
+int open64(const char* path, int flags, ...) __attribute__((alias("open")));
 
 }  // extern "C"

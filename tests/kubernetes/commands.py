@@ -223,6 +223,39 @@ def submits(world, user):
         world.api.request("DELETE", "/api/v1/persistentvolumes/commands")
 
 
+def older_definition(world, user):
+    """A cluster whose definition of jobs lacks the field is told so, and keeps neither the job nor
+    its volume."""
+    path = ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+            "adaptdljobs.adaptdl.petuum.com")
+    field = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/accelerators"
+    schema = world.api.get(path)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    known = schema["properties"]["spec"]["properties"]["accelerators"]
+
+    def change(**operation):
+        status, answer = world.api.request("PATCH", path, [{"path": field} | operation],
+                                           "application/json-patch+json")
+        check(status == 200, "the definition", answer)
+
+    def keeps():
+        world.api.request("DELETE", world.jobs("probe"))
+        wait_until(lambda: not world.api.get(world.jobs("probe")), "the probe is gone")
+        world.submit("probe", accelerators=["none"], suspend=True)
+        return "accelerators" in world.api.get(world.jobs("probe"))["spec"]
+    change(op="remove")
+    try:
+        wait_until(lambda: not keeps(), "the API server drops the field", every=1)
+        said = user.run("submit", "--image", IMAGE, "-n", "picky", "--accelerators", "*A100*", "--",
+                        "true", code=1)
+        check("no spec.accelerators; run `adaptdl upgrade`" in said, "it is told", said)
+        jobs = [job["metadata"]["name"] for job in world.api.get(world.jobs())["items"]]
+        check(jobs == ["probe"], "the job is there", jobs)
+        wait_until(lambda: not claims_of(world), "no volume")
+    finally:
+        change(op="add", value=known)
+        wait_until(keeps, "the API server keeps the field", every=1)
+
+
 def executes(world, user):
     """exec: outputs, input, exit codes, replicas, a terminal."""
     name = world.submit("beside", minReplicas=2, maxReplicas=2)
@@ -333,5 +366,6 @@ def copiers(world):
 
 if __name__ == "__main__":
     sys.exit(run_tests(
-        [lists, changes, troubles, follows, elsewhere, quick, submits, executes, copies],
+        [lists, changes, troubles, follows, elsewhere, quick, submits, older_definition,
+         executes, copies],
         given=lambda world: (world, User(world))))

@@ -25,6 +25,10 @@ std::string KubernetesConnection::name() const {
                                                     : fmt::format("{} ({})", choice_.name, context);
 }
 
+void KubernetesConnection::lacks_field(std::string_view key) const {
+  fail("cluster {}: its AdaptDLJobs have no spec.{}; run `adaptdl upgrade`", name(), key);
+}
+
 void KubernetesConnection::unreachable(const HttpError& error) const {
   throw Error(
       fmt::format("cluster {} (by {}) is unreachable: {}; to use this machine instead, set "

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -32,6 +33,10 @@ class KubernetesConnection {
   kube::Resource pods(std::string_view name = "") const {
     return kube::kPods.in(name_space(), name);
   }
+
+  // Throws Error: the cluster's definition of our jobs, which is older, has no such field, and an
+  // API server drops fields that it does not know.
+  [[noreturn]] void lacks_field(std::string_view key) const;
 
   // Returns what `act` returns. If the cluster is unreachable or has no definition of our jobs, the
   // Error says what to do.

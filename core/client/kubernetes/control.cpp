@@ -45,8 +45,7 @@ class KubernetesControl : public JobControl {
                                       {{"spec", spec}});
     });
     if (after["spec"].value(key, Json()) != spec[key]) {
-      fail("cluster {}: its AdaptDLJobs have no spec.{}; run `adaptdl upgrade`", cluster_->name(),
-           key);
+      cluster_->lacks_field(key);
     }
     return kubernetes_view(after).phase;
   }

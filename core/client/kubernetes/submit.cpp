@@ -93,12 +93,10 @@ class KubernetesJobRequest : public JobRequest {
   }
 
  private:
-  // An API server drops the fields that its definition of jobs does not have.
   void check_accelerators_of(const Json& stored) {
     if (!spec()["spec"].contains("accelerators") || stored["spec"].contains("accelerators")) return;
     cluster_.client().remove(cluster_.jobs(stored["metadata"].value("name", "")));
-    fail("cluster {}: its AdaptDLJobs have no spec.accelerators; run `adaptdl upgrade`",
-         cluster_.name());
+    cluster_.lacks_field("accelerators");
   }
 
   // If the answer is lost, the job may exist nevertheless.

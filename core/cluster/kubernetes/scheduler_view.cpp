@@ -1,6 +1,7 @@
 #include "core/cluster/kubernetes/scheduler_view.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -177,9 +178,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
                              const std::vector<JobObject>& jobs, const PodSettings& settings,
                              double wall_s, double now_s, const NodeRefusals& refusals) {
   std::map<std::string, Json> taints;  // by the resource's name
-  std::map<std::string, std::pair<std::string, std::string>> labels;
-  std::map<std::string, Json> affinities;
-  std::map<std::string, Accelerators> accelerators;
+  std::map<std::string, std::function<bool(const NodeFacts&)>> conditions;  // of jobs
   for (const NodeFacts& node : nodes) {
     if (!node.ready || node.leaving) continue;
     for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
@@ -194,19 +193,25 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     for (const auto& [name, taint] : taints) {
       if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
     }
+    const auto demand = [&](const std::string& name, const auto& is_met) {
+      seen.request[name] = 1;
+      if (!conditions.contains(name)) conditions[name] = is_met;
+    };
     for (const auto& [key, value] : node_selector(spec)) {
-      labels[label_name(key, value)] = {key, value};
-      seen.request[label_name(key, value)] = 1;
+      demand(label_name(key, value), [key = key, value = value](const NodeFacts& node) {
+        const auto found = node.labels.find(key);
+        return found != node.labels.end() && found->second == value;
+      });
     }
     if (const Json& required = required_affinity(spec); !required.is_null()) {
-      const std::string name = "affinity:" + affinity_text(required);
-      affinities.emplace(name, required);
-      seen.request[name] = 1;
+      demand("affinity:" + affinity_text(required),
+             [required](const NodeFacts& node) { return meets_affinity(required, node); });
     }
     if (!job.accelerators.empty()) {
-      const std::string name = fmt::format("accelerators:{}", fmt::join(job.accelerators, ","));
-      accelerators.emplace(name, job.accelerators);
-      seen.request[name] = 1;
+      demand(fmt::format("accelerators:{}", fmt::join(job.accelerators, ",")),
+             [&kinds = job.accelerators](const NodeFacts& node) {
+               return among(kinds, node.accelerator);
+             });
     }
     view.jobs.push_back(std::move(seen));
   }
@@ -224,17 +229,8 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     for (const auto& [name, taint] : taints) {
       if (!own.contains(name)) seen.free_for_jobs[name] = kPlenty;
     }
-    for (const auto& [name, label] : labels) {
-      const auto found = node.labels.find(label.first);
-      if (found != node.labels.end() && found->second == label.second) {
-        seen.free_for_jobs[name] = kPlenty;
-      }
-    }
-    for (const auto& [name, required] : affinities) {
-      if (meets_affinity(required, node)) seen.free_for_jobs[name] = kPlenty;
-    }
-    for (const auto& [name, kinds] : accelerators) {
-      if (among(kinds, node.accelerator)) seen.free_for_jobs[name] = kPlenty;
+    for (const auto& [name, is_met] : conditions) {
+      if (is_met(node)) seen.free_for_jobs[name] = kPlenty;
     }
     places[node.name] = view.nodes.size();
     view.nodes.push_back(std::move(seen));

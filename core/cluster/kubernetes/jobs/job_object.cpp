@@ -144,10 +144,8 @@ void read_spec(const Json& spec, JobObject& job) {
   const auto max = integer("maxReplicas", 1);
   job.requested_replicas = integer("requestedReplicas", 1);
   job.accelerators = json_get_or(spec, "accelerators", "spec", Accelerators());
-  try {
-    check_accelerators(job.accelerators);
-  } catch (const Error& error) {
-    fail("spec.accelerators: {}", error.what());
+  if (const std::string problem = accelerators_problem(job.accelerators); !problem.empty()) {
+    fail("spec.accelerators: {}", problem);
   }
   job.preemptible = json_get_or(spec, "preemptible", "spec", true);
   job.restartable = json_find<bool>(spec, "restartable", "spec");
