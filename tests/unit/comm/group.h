@@ -23,6 +23,16 @@ namespace adaptdl::comm::testing {
 
 inline const std::string kSecret = "a secret of at least 16 bytes";
 
+// How many of `rounds` with other data or at other instants to do: fewer where every access to
+// memory is watched, which takes ten times as long.
+inline int rounds_of(int rounds) {
+#ifdef __SANITIZE_THREAD__
+  return (rounds + 2) / 3;
+#else
+  return rounds;
+#endif
+}
+
 inline TimePoint in_seconds(double seconds) {
   return Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(Seconds(seconds));
 }
