@@ -27,6 +27,14 @@ FreeResources::FreeResources(const Snapshot& snapshot) : snapshot_(snapshot) {
   }
 }
 
+int64_t fits_empty(const Snapshot& snapshot, const JobSnapshot& job, int node, int64_t most) {
+  const auto& capacity = snapshot.nodes[static_cast<size_t>(node)].capacity;
+  for (size_t r = 0; r < job.request.size(); ++r) {
+    if (job.request[r] > 0) most = std::min(most, capacity[r] / job.request[r]);
+  }
+  return most;
+}
+
 int64_t FreeResources::free(int node, int resource) const {
   return free_[static_cast<size_t>(node) * snapshot_.resources.size() +
                static_cast<size_t>(resource)];

@@ -12,6 +12,9 @@
 
 namespace adaptdl {
 
+// How many replicas of the job an empty node holds; at most `most`. O(resources).
+int64_t fits_empty(const Snapshot& snapshot, const JobSnapshot& job, int node, int64_t most);
+
 // The free resources of each node. Borrows the snapshot.
 // Invariant: 0 <= free <= capacity for every node and resource.
 class FreeResources {

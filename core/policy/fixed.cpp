@@ -9,15 +9,6 @@
 namespace adaptdl {
 namespace {
 
-int64_t fits_empty(const Snapshot& snapshot, size_t job, int node, int64_t most) {
-  const auto& request = snapshot.jobs[job].request;
-  const auto& capacity = snapshot.nodes[static_cast<size_t>(node)].capacity;
-  for (size_t r = 0; r < request.size(); ++r) {
-    if (request[r] > 0) most = std::min(most, capacity[r] / request[r]);
-  }
-  return most;
-}
-
 std::string count(int64_t number, const char* what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
@@ -34,9 +25,12 @@ class Queue {
   Decision decide() {
     Decision decision;
     decision.jobs.resize(snapshot_.jobs.size());
-    for (size_t j = 0; j < decision.jobs.size(); ++j) {
-      if (keeps(j))
-        decision.jobs[j] = {snapshot_.jobs[j].nodes, "it keeps its allocation until it ends"};
+    // First those that must: a node may have less than when all of its jobs started.
+    for (const bool preemptible : {false, true}) {
+      for (size_t j = 0; j < decision.jobs.size(); ++j) {
+        if (snapshot_.jobs[j].preemptible == preemptible && keeps(j))
+          decision.jobs[j] = {snapshot_.jobs[j].nodes, "it keeps its allocation until it ends"};
+      }
     }
     for (size_t j = 0; j < decision.jobs.size(); ++j) {
       if (decision.jobs[j].nodes.empty()) decision.jobs[j] = serve(j);
@@ -150,7 +144,7 @@ class Queue {
     int64_t sum = 0;
     for (const int node : members) {
       const int64_t enough = wanted(j) - sum;
-      sum += empty ? fits_empty(snapshot_, j, node, enough)
+      sum += empty ? fits_empty(snapshot_, snapshot_.jobs[j], node, enough)
                    : std::min(enough, free_.fits(static_cast<int>(j), node));
     }
     return sum;
@@ -161,7 +155,8 @@ class Queue {
       if (room(j, members, true) < wanted(j)) continue;
       for (const int node : members) {
         int& holder = reserved_[static_cast<size_t>(node)];
-        if (holder < 0 && fits_empty(snapshot_, j, node, 1) > 0) holder = static_cast<int>(j);
+        if (holder < 0 && fits_empty(snapshot_, snapshot_.jobs[j], node, 1) > 0)
+          holder = static_cast<int>(j);
       }
     }
   }

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <functional>
 #include <limits>
 
 #include "core/policy/change_cost.h"
 #include "core/policy/configuration_round.h"
 #include "core/policy/job_weights.h"
+#include "core/policy/packing.h"
 
 namespace adaptdl {
 namespace {
@@ -118,15 +118,18 @@ class ProportionalValuation : public Valuation {
                     change.cost(waits, known ? there : change.goodput));
   }
 
-  // Whether a job that could run has waited for longer than its start takes: then what a job frees
-  // is not at its neighbours' disposal.
+  // Whether a job that could run on empty nodes has waited for longer than its start takes: then
+  // what a job frees is not at its neighbours' disposal.
   bool contended() const {
+    const NodeKinds kinds(snapshot_);
     return std::any_of(snapshot_.jobs.begin(), snapshot_.jobs.end(), [&](const JobSnapshot& job) {
       if (!job.nodes.empty()) return false;
       if (job.age_s <= ChangeCost(job, options_.weights.rescale_cost_s).whole_s()) return false;
-      return std::any_of(snapshot_.nodes.begin(), snapshot_.nodes.end(), [&](const auto& node) {
-        return std::equal(job.request.begin(), job.request.end(), node.capacity.begin(),
-                          std::less_equal<>());
+      const int64_t least = std::max(1, job.min_replicas);
+      return std::ranges::any_of(kinds.nodes, [&](const NodeList& members) {
+        int64_t left = least;
+        for (const int node : members) left -= fits_empty(snapshot_, job, node, left);
+        return left == 0;
       });
     });
   }

@@ -78,7 +78,8 @@ ClusterSizeWish wish_cluster_size(const Snapshot& snapshot, const NodeSnapshot& 
   SearchBudget each = budget;
   each.work /= std::bit_width(static_cast<unsigned>(max_nodes)) + 2;
   Sizes sizes(snapshot, node, options, each);
-  const int present = static_cast<int>(snapshot.nodes.size());
+  const auto present = static_cast<int>(std::ranges::count_if(
+      snapshot.nodes, [](const NodeSnapshot& one) { return one.capacity[0] > 0; }));
   const int start = std::clamp(present, min_nodes, max_nodes);
   const double now = sizes.utility(start);
   if (now >= band.low && now <= band.high) {

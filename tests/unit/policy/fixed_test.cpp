@@ -65,6 +65,15 @@ TEST_CASE("fixed: feasible for clusters and jobs of all sorts, and nobody who ru
   }
 }
 
+TEST_CASE("fixed: on a node that has less than before, who must stay stays") {
+  Snapshot snapshot = cluster({{"", 7}, {"", 8}});
+  add_job(snapshot, 4, 100, {0, 0, 0, 0});
+  add_job(snapshot, 4, 50, {0, 0, 0, 0}).preemptible = false;
+  const Decision decision = decide(snapshot);
+  CHECK(decision.jobs[0].nodes == NodeList{1, 1, 1, 1});
+  CHECK(decision.jobs[1].nodes == NodeList{0, 0, 0, 0});
+}
+
 TEST_CASE("fixed: requests are brought within a job's bounds") {
   Snapshot snapshot = cluster({{"", 8}});
   add_job(snapshot, 1).min_replicas = 2;

@@ -48,6 +48,13 @@ TEST_CASE("bounds are kept and named") {
   CHECK(wish_cluster_size(cluster(0, 3), kNode, 0, 9).nodes > 0);
 }
 
+TEST_CASE("nodes without what jobs are counted by are none") {
+  Snapshot mixed = cluster(4, 10);
+  const auto wished = wish_cluster_size(mixed, kNode, 1, 64);
+  for (int i = 0; i < 60; ++i) mixed.nodes.push_back({fmt::format("system-{}", i), "", {0}});
+  CHECK(wish_cluster_size(mixed, kNode, 1, 64).why == wished.why);
+}
+
 TEST_CASE("more jobs wish no fewer nodes") {
   int last = 0;
   for (const int jobs : {2, 4, 8, 16}) {

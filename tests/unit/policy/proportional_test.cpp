@@ -46,6 +46,17 @@ TEST_CASE("jobs of unknown length trade places only for a real gain, however che
   CHECK(replicas(snapshot)[0] < 4);
 }
 
+TEST_CASE("a job that no cluster of these nodes can run keeps nobody from what is free") {
+  Snapshot snapshot = alike(2);
+  snapshot.jobs[0].nodes = {0, 0, 0, 0, 0, 0};
+  snapshot.jobs[1].max_replicas = 100;
+  for (const int least : {1, 9}) {
+    CAPTURE(least);
+    snapshot.jobs[1].min_replicas = least;
+    CHECK((replicas(snapshot)[0] == 8) == (least == 9));
+  }
+}
+
 TEST_CASE("a job whose smallest size is slower than one replica runs where nobody else wants to") {
   Snapshot snapshot = alike(1);
   JobSnapshot& job = snapshot.jobs[0];
