@@ -125,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     make_pods(job, decision);
     for (const Refusal why : {Refusal::invalid, Refusal::quota}) {
       if (job.status.ended()) break;
-      check(job, pods_refused(job, objects.pods, "refused", why, facts));
+      check(job, pods_refused(job, objects.pods, decision.create, "refused", why, facts));
     }
     JobStatus allocated = job.status;
     set_allocation(allocated, names, "why", kNow);

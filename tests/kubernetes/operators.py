@@ -87,13 +87,8 @@ def cannot_start(world):
     wait_until(lambda: not world.pods(name), "its pods are gone")
 
 
-def rescaled(world):
-    """Hints make a job grow: its pods get SIGTERM, exit with 143, and restart as a new group."""
-    name = world.submit("grows", maxReplicas=2)
-    world.wait_phase(name, "Running")
-    check(len(world.pods(name)) == 1, "it begins with one", world.pods(name))
-    code, text = world.supervisor(name, "GET", f"/discover/{world.space}/{name}/0?timeout=10")
-    check(code == 200 and len(json.loads(text)) == 1, "its address", code, text)
+def grow(world, name):
+    """Hints with which a second replica pays."""
     code, text = world.supervisor(name, "PUT", f"/hints/{world.space}/{name}", {
         "initBatchSize": 128, "localBszBounds": [32, 256], "globalBatchSize": None,
         "maxBatchSize": 2048, "maxProfiledReplicas": 1, "gradientAccumulation": False,
@@ -101,6 +96,36 @@ def rescaled(world):
         "perfParams": {"alpha_c": 0.1, "beta_c": 0.01, "alpha_n": 1e-8, "beta_n": 1e-8,
                        "alpha_r": 1e-8, "beta_r": 1e-8, "gamma": 1.0}})
     check(code == 200, "hints", code, text)
+
+
+def quota(world):
+    """A job that grows beyond a quota goes on with what that admits."""
+    name = world.submit("grows", maxReplicas=2)
+    world.wait_phase(name, "Running")
+    world.api.create(f"/api/v1/namespaces/{world.space}/resourcequotas", {
+        "metadata": {"name": "one"}, "spec": {"hard": {"pods": "1"}}})
+    grow(world, name)
+    wait_until(lambda: any("exceeded quota" in note for _, note in world.events()), "it was told",
+               60, tell=world.events)
+    status = world.wait_status(
+        name, lambda status: status.get("phase") == "Running" and status["group"] >= 2,
+        "it goes on", 120)
+    check(len(status["allocation"]) == status["readyReplicas"] == 1 and
+          status.get("failures", 0) == 0, "with one replica", status)
+    group = status["group"]
+    time.sleep(15)  # several rounds
+    status = world.status(name)
+    check(status["phase"] == "Running" and status["group"] == group, "it stays so", status)
+
+
+def rescaled(world):
+    """Hints make a job grow: its pods get SIGTERM, exit with 143, and restart as a new group."""
+    name = world.submit("grows", maxReplicas=2)
+    world.wait_phase(name, "Running")
+    check(len(world.pods(name)) == 1, "it begins with one", world.pods(name))
+    code, text = world.supervisor(name, "GET", f"/discover/{world.space}/{name}/0?timeout=10")
+    check(code == 200 and len(json.loads(text)) == 1, "its address", code, text)
+    grow(world, name)
     status = world.wait_status(
         name, lambda status: status.get("phase") == "Running" and status.get("readyReplicas") == 2,
         "two replicas")
@@ -398,6 +423,6 @@ def killed_leader(world):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests([ends, fails, cannot_start, rescaled, suspended, foreign_pod, drained,
+    sys.exit(run_tests([ends, fails, cannot_start, quota, rescaled, suspended, foreign_pod, drained,
                         plugin_restarts, accelerators, hostile, crowd, handed_over, apart,
                         killed_leader, placeholders]))

@@ -32,6 +32,7 @@ ClusterCache::ClusterCache(kube::Client& client, Listener listener, std::string 
     : client_(client),
       listener_(std::move(listener)),
       accelerator_label_(std::move(accelerator_label)),
+      namespaces_(namespaces),
       nodes_informer_(
           client, kube::kNodes, {.trim = trim_node},
           {.added = [this](const kube::Object& now) { node_changed(*now, false); },
@@ -124,6 +125,17 @@ void ClusterCache::job_changed(const Json& object) {
   listener_.job(id);
 }
 
+// Whether a pod is a replica of a job that is scheduled here: others may have the label, too.
+bool ClusterCache::is_replica(const Json& pod, const std::string& name_space) const {
+  if (!namespaces_.empty() && std::ranges::count(namespaces_, name_space) == 0) return false;
+  const std::string job = text_at_pointer(pod, "/metadata/labels/adaptdl~1job");
+  return std::ranges::any_of(
+      list_at(object_at(pod, "metadata"), "ownerReferences"), [&](const Json& owner) {
+        return member(owner, "controller") == true && text_at(owner, "kind") == kJobKind &&
+               text_at(owner, "name") == job;
+      });
+}
+
 void ClusterCache::pod_changed(const Json& object, bool gone) {
   const std::string id = job_of(object);
   const kube::ObjectName name = kube::name_of(object);
@@ -142,8 +154,8 @@ void ClusterCache::pod_changed(const Json& object, bool gone) {
       pod.takes_room = phase != "Succeeded" && phase != "Failed";
       pod.use.node = text_at_pointer(object, "/spec/nodeName");
       pod.use.request = pod_request(object.value("spec", Json()));
-      pod.use.movable =
-          !id.empty() || !text_at_pointer(object, "/metadata/labels/adaptdl~1placeholder").empty();
+      pod.use.movable = is_replica(object, name.first) ||
+                        !text_at_pointer(object, "/metadata/labels/adaptdl~1placeholder").empty();
       if (!id.empty()) {
         pod.facts = read_pod(object);
         pods_of_[id].insert(name);

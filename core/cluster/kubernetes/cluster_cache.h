@@ -81,6 +81,7 @@ class ClusterCache {
   void node_changed(const Json& object, bool gone);
   void job_changed(const Json& object);
   void pod_changed(const Json& object, bool gone);
+  bool is_replica(const Json& pod, const std::string& name_space) const;
   std::unique_ptr<kube::Informer> watch_jobs(const std::string& name_space);
   kube::Object find_job(const std::string& id) const;  // null: there is none
   std::optional<KnownJob> known(const std::string& id, const Json& object) const;
@@ -88,6 +89,7 @@ class ClusterCache {
   kube::Client& client_;
   const Listener listener_;
   const std::string accelerator_label_;
+  const std::vector<std::string> namespaces_;  // whose jobs it knows; empty: all
   mutable std::mutex mutex_;
   std::map<std::string, Written> written_;    // by job
   std::map<std::string, Expected> expected_;  // by job

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -131,17 +132,20 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
   for (ClusterJob& job : view.jobs) {
     const auto found = refusals.find(job.name);
     if (found == refusals.end()) continue;
-    std::set<std::string> refused = found->second;
-    for (const std::string& node : job.nodes) refused.erase(node);  // the job keeps its nodes
-    const bool others =
-        std::any_of(view.nodes.begin(), view.nodes.end(), [&](const ClusterNode& node) {
-          return !refused.contains(node.name) && meets_conditions(node, job);
-        });
-    if (refused.empty() || !others) continue;
-    const std::string name = fmt::format("refused:{}", fmt::join(refused, ","));
+    std::map<std::string, int> took = found->second;
+    for (const std::string& node : job.nodes) took.erase(node);  // the job keeps its nodes
+    const auto takes = [&](const ClusterNode& node) {
+      const auto refused = took.find(node.name);
+      return refused == took.end() ? kPlenty : refused->second;
+    };
+    const bool others = std::ranges::any_of(view.nodes, [&](const ClusterNode& node) {
+      return takes(node) > 0 && meets_conditions(node, job);
+    });
+    if (took.empty() || !others) continue;
+    const std::string name = fmt::format("refused:{}", fmt::join(std::views::keys(took), ","));
     job.request[name] = 1;
     for (ClusterNode& node : view.nodes) {
-      if (!refused.contains(node.name)) node.free_for_jobs[name] = kPlenty;
+      if (const int64_t some = takes(node); some > 0) node.free_for_jobs[name] = some;
     }
   }
 }
@@ -172,11 +176,31 @@ void keep_lost_devices(SchedulerView& view, const std::vector<NodeFacts>& nodes)
   }
 }
 
+// See the header.
+void keep_nodes_in_use(SchedulerView& view, const std::vector<NodeFacts>& nodes) {
+  std::map<std::string_view, Resources> used;  // by node
+  for (const ClusterJob& job : view.jobs) {
+    if (job.preemptible || job.phase != JobPhase::running) continue;
+    for (const std::string& node : job.nodes) {
+      for (const auto& [name, amount] : job.request) {
+        int64_t& sum = used[node][name];
+        sum += std::min(amount, kMostHeld - sum);
+      }
+    }
+  }
+  for (const NodeFacts& node : nodes) {
+    if (node.ready && !node.leaving) continue;
+    const auto found = used.find(node.name);
+    if (found != used.end()) view.nodes.push_back({node.name, node.accelerator, found->second});
+  }
+}
+
 }  // namespace
 
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
                              const std::vector<JobObject>& jobs, const PodSettings& settings,
-                             double wall_s, double now_s, const NodeRefusals& refusals) {
+                             double wall_s, double now_s, const NodeRefusals& refusals,
+                             const ReplicaBounds& bounds) {
   std::map<std::string, Json> taints;  // by the resource's name
   std::map<std::string, std::function<bool(const NodeFacts&)>> conditions;  // of jobs
   for (const NodeFacts& node : nodes) {
@@ -187,8 +211,13 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
   SchedulerView view;
   for (const JobObject& job : jobs) {
     if (!schedulable(job)) continue;
+    const auto bound = bounds.find(job.id());
+    const bool bounded = bound != bounds.end();
+    const bool enough = !bounded || bound->second >= std::max(1, job.min_replicas);
+    if (!enough && job.status.allocation.empty()) continue;
     const Json spec = spec_of_pod(job, settings);
     ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
+    if (bounded && enough) seen.max_replicas = std::min(seen.max_replicas, bound->second);
     if (!history.empty()) seen.length_rank = history.rank(likeness_of(job), seen.attained_service);
     for (const auto& [name, taint] : taints) {
       if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;
@@ -245,6 +274,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     }
   }
   keep_lost_devices(view, nodes);
+  keep_nodes_in_use(view, nodes);
   add_refusals(view, refusals);
   return view;
 }

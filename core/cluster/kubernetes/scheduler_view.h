@@ -10,18 +10,21 @@
 //   affinity:TEXT             nodes that meet the pods' affinity have it
 //   accelerators:NAMES        nodes with accelerators among them have it; jobs that name them
 //                             request it
-//   refused:NODE,...          all other nodes have it; a job whose pods these nodes refused lately
-//                             requests it, unless there is no other node: reasons that only the
-//                             scheduler or the kubelet knows, such as the zone of a volume, must
-//                             not stop a job for ever
+//   refused:NODE,...          all other nodes have plenty of it, these as much as they took of the
+//                             job's pods, of which they refused others lately; it requests it,
+//                             unless there is no other node: reasons that only the scheduler or
+//                             the kubelet knows, such as the zone of a volume, must not stop a job
+//                             for ever
 // Only conditions that concern some node or job exist.
 //
 // While a device plugin restarts, the kubelet reports a node without its devices; the pods that
 // have some go on. A running job with replicas on a node that has none of a resource which they
 // need keeps it, and stays as it is: for the policies it is not preemptible for this time.
+//
+// A job that is not preemptible goes on while its pods do, also on nodes that are cordoned or do
+// not respond: such a node has what these jobs request, and nothing for others.
 
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -45,13 +48,16 @@ struct SchedulerView {
   std::vector<ClusterJob> jobs;    // jobs to schedule, named NAMESPACE/NAME, by submission
 };
 
-// By job, NAMESPACE/NAME: the nodes that refused its pods lately.
-using NodeRefusals = std::map<std::string, std::set<std::string>>;
+// By job, NAMESPACE/NAME, and node that refused its pods lately: how many it took.
+using NodeRefusals = std::map<std::string, std::map<std::string, int>>;
+// By job: the replicas that a quota admitted lately. A job that needs more waits without nodes.
+using ReplicaBounds = std::map<std::string, int>;
 
 // A job requests and tolerates what its pods, made with `settings`, would. `wall_s`: now, since
 // 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
                              const std::vector<JobObject>& jobs, const PodSettings& settings,
-                             double wall_s, double now_s, const NodeRefusals& refusals = {});
+                             double wall_s, double now_s, const NodeRefusals& refusals = {},
+                             const ReplicaBounds& bounds = {});
 
 }  // namespace adaptdl::kubernetes

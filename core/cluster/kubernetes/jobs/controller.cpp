@@ -218,7 +218,7 @@ std::vector<ClusterJob> Controller::jobs() {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
   view_ = scheduler_view(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now_s(),
-                         reconciler_.refusals());
+                         reconciler_.refusals(), reconciler_.bounds());
   return view_.jobs;
 }
 

@@ -209,7 +209,7 @@ bool concerns_allocator(const JobObject& before, const JobObject& now) {
   };
   return before.generation != now.generation || before.deleting != now.deleting ||
          before.status.ended() != now.status.ended() ||
-         (!before.status.allocation.empty() && now.status.allocation.empty()) ||
+         now.status.allocation.size() < before.status.allocation.size() ||
          profiled(now.status).value_or(0) > profiled(before.status).value_or(0);
 }
 

@@ -66,6 +66,7 @@ void JobReconciler::reconcile_job(const std::string& id) {
     const std::lock_guard lock(mutex_);
     removed_.erase(id);
     refusals_.erase(id);
+    bounds_.erase(id);
     seen_.erase(id);
     failures_.erase(id);
     return;
@@ -160,7 +161,7 @@ bool JobReconciler::carry_out(const KnownJob& known, const std::vector<PodFacts>
   if (decision.again_s) again_(job.id(), Seconds(*decision.again_s - wall_now_s()));
   // The status first: a later operator must not use the group's number again.
   if (!write_status(known, decision.status)) return false;
-  note_refusals(job.id(), decision.refused_by);
+  note_refusals(job.id(), decision);
   for (const JobEvent& event : decision.events) tell(job, event);
   for (const PodRemoval& removal : decision.remove) {
     const auto pod = std::find_if(pods.begin(), pods.end(), [&](const PodFacts& facts) {
@@ -258,6 +259,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   cache_.expect(id, names);
   std::string problem;
   Refusal why = Refusal::unreachable;
+  std::vector<PodPlace> left = places;
   try {
     // Each time: an earlier operator may have died before it created them.
     create_if_missing(kube::kSecrets.in(job.job_namespace), make_secret(job, pods_.keys(job)));
@@ -276,6 +278,7 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
       const Json pod = make_pod(job, status, place, {node.hostname, node.accelerator}, pods_);
       why = Refusal::unreachable;
       client_.create(kube::kPods.in(job.job_namespace), pod);
+      left.erase(left.begin());
       const std::lock_guard lock(mutex_);
       ++counts_.pods_made;
     }
@@ -294,14 +297,27 @@ void JobReconciler::make_pods(const KnownJob& known, const JobStatus& status,
   const std::vector<PodFacts> pods = cache_.pods(now->job);
   const auto nodes = cache_.node_names();
   const JobDecision refused =
-      pods_refused(now->job, pods, problem, why, facts_of(now->job, *nodes));
+      pods_refused(now->job, pods, left, problem, why, facts_of(now->job, *nodes));
   if (!carry_out(*now, pods, refused)) try_again(id, kConflictPause);
 }
 
-void JobReconciler::note_refusals(const std::string& id, const std::vector<std::string>& nodes) {
-  const TimePoint until = Monotonic::now() + kRefusal;
+void JobReconciler::note_refusals(const std::string& id, const JobDecision& decision) {
+  const TimePoint now = Monotonic::now();
   const std::lock_guard lock(mutex_);
-  for (const std::string& node : nodes) refusals_[id][node] = until;
+  for (const auto& [node, took] : decision.refused_by) refusals_[id][node] = {took, now + kRefusal};
+  if (const auto& bound = decision.bound) {
+    const Seconds lasts(bound->for_s);
+    bounds_[id] = {bound->replicas, now + std::chrono::duration_cast<Monotonic::duration>(lasts)};
+  }
+}
+
+ReplicaBounds JobReconciler::bounds() {
+  ReplicaBounds result;
+  const TimePoint now = Monotonic::now();
+  const std::lock_guard lock(mutex_);
+  std::erase_if(bounds_, [&](const auto& entry) { return entry.second.second <= now; });
+  for (const auto& [job, bound] : bounds_) result[job] = bound.first;
+  return result;
 }
 
 NodeRefusals JobReconciler::refusals() {
@@ -309,8 +325,8 @@ NodeRefusals JobReconciler::refusals() {
   const TimePoint now = Monotonic::now();
   const std::lock_guard lock(mutex_);
   for (auto& [job, nodes] : refusals_) {
-    std::erase_if(nodes, [&](const auto& refusal) { return refusal.second <= now; });
-    for (const auto& refusal : nodes) result[job].insert(refusal.first);
+    std::erase_if(nodes, [&](const auto& refusal) { return refusal.second.second <= now; });
+    for (const auto& [node, refusal] : nodes) result[job][node] = refusal.first;
   }
   return result;
 }

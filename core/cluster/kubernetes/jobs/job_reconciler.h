@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -46,7 +47,9 @@ class JobReconciler {
   bool write_status(const KnownJob& known, const JobStatus& status);
   void tell(const JobObject& job, const JobEvent& event);
 
-  NodeRefusals refusals();  // those that have not expired
+  // Those that have not expired.
+  NodeRefusals refusals();
+  ReplicaBounds bounds();
   ReconcilerCounts counts() const;
 
  private:
@@ -65,7 +68,7 @@ class JobReconciler {
   // As that; where roles do not allow it, `otherwise` says what the job goes without.
   void create_if_allowed(const kube::Resource& kind, const Json& object,
                          const std::string& otherwise);
-  void note_refusals(const std::string& id, const std::vector<std::string>& nodes);
+  void note_refusals(const std::string& id, const JobDecision& decision);
 
   kube::Client& client_;
   ClusterCache& cache_;
@@ -75,8 +78,10 @@ class JobReconciler {
 
   mutable std::mutex mutex_;                              // of what follows
   std::map<std::string, std::set<std::string>> removed_;  // by job: pods whose removal was accepted
-  // By job and node that refused its pods: until when the job avoids the node.
-  std::map<std::string, std::map<std::string, TimePoint>> refusals_;
+  // By job and node that refused its pods: how many it took, and until when that counts.
+  std::map<std::string, std::map<std::string, std::pair<int, TimePoint>>> refusals_;
+  // By job: the replicas that a quota admitted, and until when that counts.
+  std::map<std::string, std::pair<int, TimePoint>> bounds_;
   std::map<std::string, SeenMoments> seen_;  // by job
   std::map<std::string, int> failures_;      // by job, in a row
   Rng rng_;                                  // for jitter

@@ -24,6 +24,8 @@ constexpr double kForgiven = 600;      // s of training after which earlier fail
 constexpr double kLongestWait = 60;    // s between attempts to create refused pods, at most
 constexpr double kUnschedulable =
     60;  // s that a node may lack room, as while other pods still stop
+// s until a job tries again to have more replicas than a quota admitted: all stop for it, or none.
+constexpr double kQuotaLasts = 1800, kQuotaLastsLive = 300;
 
 // Seconds that all replicas have been ready, by the last status; 0 if they are not. The longer of
 // both clocks: a leap must not end a job, and what another operator saw counts.
@@ -60,10 +62,13 @@ class Reconciler {
 
   Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
   JobDecision run(const std::string& problem);
-  JobDecision refused(const std::string& message, Refusal why);
+  JobDecision refused(const std::vector<PodPlace>& places, const std::string& message, Refusal why);
 
  private:
   JobDecision finished();
+  void give_back(const std::vector<PodPlace>& places);
+  void leave(const std::string& node);
+  int least() const;
   static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
   void decide(const std::string& problem);
   bool all_succeeded() const;
@@ -101,6 +106,7 @@ class Reconciler {
   void watch_live();
   void wait_for_leader();
   void watch_newcomers();
+  void unschedulable(const std::string& what);
   static std::string trouble_of(const PodFacts& pod);
   void watch_group();
 
@@ -134,7 +140,8 @@ JobDecision Reconciler::run(const std::string& problem) {
   return finished();
 }
 
-JobDecision Reconciler::refused(const std::string& message, Refusal why) {
+JobDecision Reconciler::refused(const std::vector<PodPlace>& places, const std::string& message,
+                                Refusal why) {
   if (why == Refusal::invalid) {
     failure(reason::kPodCreationError, message);
     return finished();
@@ -147,10 +154,33 @@ JobDecision Reconciler::refused(const std::string& message, Refusal why) {
   status_.retry_s = cluster_.now_s + *status_.retry_delay_s;
   look_again(*status_.retry_delay_s);
   if (status_.reason != named) event(true, named, message);
-  if (!job_.live || deciding_.empty()) stop("");  // otherwise the existing replicas continue
+  if (why == Refusal::quota) give_back(places);
+  // Otherwise the existing replicas continue.
+  if (!job_.live || deciding_.empty() || status_.allocation.empty()) stop("");
   status_.reason = named;
   status_.message = message;
   return finished();
+}
+
+// The nodes that a quota leaves without pods are others'. The allocator learns what was admitted;
+// less than the job needs, it waits without nodes.
+void Reconciler::give_back(const std::vector<PodPlace>& places) {
+  for (const PodPlace& place : places) leave(place.node);
+  const int left = static_cast<int>(status_.allocation.size());
+  const bool enough = left >= least();
+  if (!enough) status_.allocation.clear();
+  decision_.bound = {left,
+                     enough ? (job_.live ? kQuotaLastsLive : kQuotaLasts) : *status_.retry_delay_s};
+}
+
+// A replica less there. The last entry of this node: the first may be the launcher's.
+void Reconciler::leave(const std::string& node) {
+  const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), node);
+  if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
+}
+
+int Reconciler::least() const {
+  return std::max(1, job_.min_replicas);
 }
 
 JobDecision Reconciler::finished() {
@@ -272,7 +302,7 @@ void Reconciler::ended_badly(const PodFacts& pod) {
     if (status_.group_started_s) status_.retry_s = *status_.group_started_s + kSettle;
     if (is_node_refusal(pod.reason)) {
       status_.allocation.clear();
-      decision_.refused_by.push_back(pod.node);
+      decision_.refused_by[pod.node] = 0;
     }
     return stop(fmt::format("replica {} on {} was asked to stop{}{}", pod.rank, pod.node,
                             because(pod), unled()));
@@ -372,9 +402,8 @@ void Reconciler::start() {
   status_.retry_s.reset();
   if (status_.allocation.empty()) {
     // The controller's reason about the pods stays until the allocator has decided.
-    const bool told = status_.reason == reason::kUnschedulable;
-    return pending(told ? std::string_view(reason::kUnschedulable) : reason::kWaiting,
-                   told ? status_.message : status_.why);
+    const bool told = status_.reason == reason::kUnschedulable || is_refusal(status_.reason);
+    return pending(told ? status_.reason : reason::kWaiting, told ? status_.message : status_.why);
   }
   status_.group = status_.group ? *status_.group + 1 : 0;
   status_.phase = phase_name(JobPhase::starting);
@@ -593,11 +622,13 @@ void Reconciler::watch_newcomers() {
     if (waited < kTrouble || pod->reason.empty()) continue;
     if (told == nullptr || pod->rank < told->rank) told = pod;
     if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
-    // The last entry of this node: the first may be the launcher's.
-    const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), pod->node);
-    if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
+    leave(pod->node);
     refused_by(*pod);
     remove(*pod);
+  }
+  // The allocator mends that, unless it must leave the job as it is.
+  if (told != nullptr && !job_.preemptible && std::ssize(status_.allocation) < least()) {
+    return unschedulable(trouble_of(*told));
   }
   if (told == nullptr || !status_.reason.empty()) return;
   status_.reason = told->reason;
@@ -605,12 +636,22 @@ void Reconciler::watch_newcomers() {
   if (job_.status.reason != told->reason) event(true, told->reason, status_.message);
 }
 
-// A node that runs other pods of the group does not refuse the job.
+// A node that runs other pods of the group takes so many: what the view does not know, such as a
+// port of the node that each replica wants, may limit them.
 void Reconciler::refused_by(const PodFacts& pod) {
-  const bool runs_there = std::any_of(group_.begin(), group_.end(), [&](const PodFacts* other) {
-    return other->node == pod.node && started(*other) && !other->deleting;
-  });
-  if (!runs_there) decision_.refused_by.push_back(pod.node);
+  decision_.refused_by[pod.node] =
+      static_cast<int>(std::ranges::count_if(group_, [&](const PodFacts* other) {
+        return other->node == pod.node && started(*other) && !other->deleting;
+      }));
+}
+
+// All stop, and the allocator decides again.
+void Reconciler::unschedulable(const std::string& what) {
+  status_.reason = reason::kUnschedulable;
+  status_.message = what;
+  status_.allocation.clear();
+  event(true, reason::kUnschedulable, what);
+  stop("");
 }
 
 std::string Reconciler::trouble_of(const PodFacts& pod) {
@@ -648,11 +689,7 @@ void Reconciler::watch_group() {
       for (const PodFacts* other : group_) {
         if (!started(*other) && other->reason == reason::kUnschedulable) refused_by(*other);
       }
-      status_.reason = reason::kUnschedulable;
-      status_.message = what;
-      status_.allocation.clear();
-      event(true, reason::kUnschedulable, what);
-      return stop("");
+      return unschedulable(what);
     }
     if (waited >= kTrouble && status_.reason != pod.reason) event(true, pod.reason, what);
     if (waited >= kTrouble) {
@@ -685,8 +722,9 @@ JobDecision reconcile(const JobObject& job, const std::string& problem,
 }
 
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
-                         const std::string& message, Refusal why, const ClusterFacts& cluster) {
-  return Reconciler(job, pods, cluster).refused(message, why);
+                         const std::vector<PodPlace>& places, const std::string& message,
+                         Refusal why, const ClusterFacts& cluster) {
+  return Reconciler(job, pods, cluster).refused(places, message, why);
 }
 
 void set_allocation(JobStatus& status, const std::optional<std::vector<std::string>>& nodes,

@@ -13,6 +13,7 @@
 //  3. A job that has ended stays ended.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,12 +35,20 @@ struct PodRemoval {
   bool at_once = false;  // without grace time: its node is gone and cannot confirm its end
 };
 
+// No more than so many replicas of a job, for some time (s).
+struct ReplicaBound {
+  int replicas = 0;
+  double for_s = 0;
+};
+
 struct JobDecision {
   JobStatus status;  // the new status
   std::vector<PodRemoval> remove;
   std::vector<PodPlace> create;  // pods of status.group
-  // Nodes that refused its pods, against the allocator's assumption.
-  std::vector<std::string> refused_by;
+  // Nodes that refused its pods, against the allocator's assumption, and how many they took.
+  std::map<std::string, int> refused_by;
+  // What the allocator has to know of a quota. Less than the job needs: it is to get no nodes.
+  std::optional<ReplicaBound> bound;
   bool remove_job = false;        // ttlSecondsAfterFinished has passed
   std::optional<double> again_s;  // look again then, even if nothing changes
   std::vector<JobEvent> events;
@@ -74,8 +83,11 @@ JobDecision reconcile(const JobObject& job, const std::string& problem,
 // failure; the others are temporary.
 enum class Refusal { invalid, quota, unreachable };
 
+// `places`: of the pods that were to be created and are not there. Of a quota, the job gives back
+// their nodes, and goes on with those that the quota admits if they are enough.
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
-                         const std::string& message, Refusal why, const ClusterFacts& cluster);
+                         const std::vector<PodPlace>& places, const std::string& message,
+                         Refusal why, const ClusterFacts& cluster);
 
 // Writes the allocator's decision to a job's status: its new nodes (nothing: unchanged) and the
 // reason. Updates the conditions, too, so that a new reason is a single write.

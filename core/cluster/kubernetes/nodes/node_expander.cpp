@@ -81,7 +81,12 @@ int NodeExpander::wish() {
 
 void NodeExpander::look() {
   const int wanted = steady_.add(monotonic_now_s(), wish());
-  const std::vector<Placeholder> present = list_placeholders(client_, options_.name_space);
+  std::vector<Placeholder> present = list_placeholders(client_, options_.name_space);
+  // A node that gets no more pods needs none, and another is to come in its place.
+  for (const NodeFacts& node : cache_.nodes()) {
+    if (node.ready && !node.leaving) continue;
+    for (Placeholder& one : present) one.over |= one.node == node.name;
+  }
   std::map<std::string, int> replicas;
   for (const KnownJob& known : cache_.jobs()) {
     for (const std::string& node : known.job.status.allocation) ++replicas[node];

@@ -34,7 +34,7 @@ class SteadyWish {
 struct Placeholder {
   std::string name, uid;
   std::string node;   // "" while it waits for one
-  bool over = false;  // ended, or being deleted
+  bool over = false;  // ended, being deleted, or on a node that is leaving
 };
 
 struct PlaceholderPlan {

@@ -221,11 +221,36 @@ TEST_CASE("a newcomer that does not start is told of, and goes if its node has n
   decision = decide(job, {first, waits});
   CHECK(decision.status.allocation == std::vector<std::string>{"n1"});
   CHECK(removed(decision) == std::vector<std::string>{"digits-u-1-0-1"});
-  CHECK(decision.refused_by == std::vector<std::string>{"n2"});
+  CHECK(decision.refused_by == std::map<std::string, int>{{"n2", 0}});
   waits.node = "n1";  // the launcher's, which stays the first, and takes some of its pods
   decision = decide(live({"n1", "n2", "n1"}, 2), {first, waits});
   CHECK(decision.status.allocation == std::vector<std::string>{"n1", "n2"});
-  CHECK(decision.refused_by.empty());
+  CHECK(decision.refused_by == std::map<std::string, int>{{"n1", 1}});
+}
+
+TEST_CASE(
+    "a job that the allocator must leave as it is does not go on with less than its minimum") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  job.min_replicas = 2;
+  PodFacts waits = sample_pod(2, "n3", 3);
+  waits.ready = waits.scheduled = false;
+  waits.reason = reason::kUnschedulable;
+  waits.created_s = kNow - 100;
+  std::vector<PodFacts> pods = {sample_pod(0, "n1", 3), sample_pod(1, "n2", 3), waits};
+  for (const bool preemptible : {false, true}) {
+    job.preemptible = preemptible;
+    CHECK(decide(job, pods).status.allocation.size() == 2);
+  }
+  pods[1] = waits;
+  pods[1].name = "other";
+  pods[1].node = "n2";
+  CHECK(decide(job, pods).status.allocation.size() ==
+        1);  // its allocator gives it more, or nothing
+  job.preemptible = false;
+  const JobDecision decision = decide(job, pods);
+  CHECK(decision.status.allocation.empty());
+  CHECK(decision.status.phase == "Stopping");
+  CHECK(decision.status.reason == reason::kUnschedulable);
 }
 
 TEST_CASE("newcomers that never start are looked at when something may be due, and told of once") {
@@ -249,35 +274,35 @@ TEST_CASE("newcomers that never start are looked at when something may be due, a
   CHECK(decision.status.reason == "ImagePullBackOff");
 }
 
-TEST_CASE("newcomers that a quota forbids are told of once, and tried ever later") {
-  JobObject job = live({"n1", "n2"}, 2);
-  const PodFacts first = sample_pod(0, "n1", 1);
-  job.status = decide(job, {first}).status;
-  const auto refuse = [&](double now) {
-    const JobDecision refused =
-        pods_refused(job, {first}, "exceeded quota: cpu", Refusal::quota, {now, kNodes});
-    job.status = refused.status;
-    return refused.events.size();
-  };
-  CHECK(refuse(kNow) == 1);
-  double now = kNow;
-  for (const double delay : {10.0, 20.0, 40.0, 60.0, 60.0}) {
-    CHECK(job.status.reason == reason::kQuota);
-    CHECK(job.status.message == "exceeded quota: cpu");
-    JobDecision decision = decide(job, {first}, now + delay - 1);
-    CHECK(decision.create.empty());
-    CHECK(decision.events.empty());
-    CHECK(decision.status == job.status);
-    now += delay;
-    decision = decide(job, {first}, now);
-    CHECK(decision.create.size() == 1);
-    CHECK(decision.events.empty());
-    job.status = decision.status;
-    CHECK(refuse(now) == 0);
-  }
-  const JobDecision decision = decide(job, {first, sample_pod(1, "n2", 2)}, now + 60);
-  CHECK(decision.status.reason.empty());
-  CHECK_FALSE(decision.status.retry_delay_s);
+TEST_CASE("of newcomers that a quota forbids the nodes are given back, for a while") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  const std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
+  const JobDecision refused =
+      pods_refused(job, pods, {{2, "n3"}}, "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  CHECK(refused.status.phase == "Running");
+  CHECK(refused.status.reason == reason::kQuota);
+  CHECK(refused.status.allocation == std::vector<std::string>{"n1", "n2"});
+  CHECK(refused.remove.empty());
+  REQUIRE(refused.bound);
+  CHECK(refused.bound->replicas == 2);
+  CHECK(refused.bound->for_s == 300);
+  job.status = refused.status;
+  const JobDecision decision = decide(job, pods);
+  CHECK(decision.create.empty());
+  CHECK(decision.status.phase == "Running");
+}
+
+TEST_CASE("a live job of which a quota admits too few stops, and waits without nodes") {
+  JobObject job = live({"n1", "n2", "n3"}, 3);
+  job.min_replicas = 3;
+  const JobDecision refused = pods_refused(job, {sample_pod(0, "n1", 3)}, {{1, "n2"}, {2, "n3"}},
+                                           "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  CHECK(refused.status.phase == "Stopping");
+  CHECK(refused.status.allocation.empty());
+  CHECK(refused.remove.size() == 1);
+  REQUIRE(refused.bound);
+  CHECK(refused.bound->replicas == 1);
+  CHECK(refused.bound->for_s == 10);
 }
 
 TEST_CASE("a live job that is suspended gives back what it had") {
@@ -293,7 +318,7 @@ TEST_CASE("pods that may not be made leave those that train alone") {
   const JobObject job = live({"n1", "n2"}, 1);
   const std::vector<PodFacts> pods = {sample_pod(0, "n1", 1)};
   const JobDecision refused =
-      pods_refused(job, pods, "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+      pods_refused(job, pods, {{1, "n2"}}, "no answer", Refusal::unreachable, {kNow, kNodes});
   CHECK(refused.status.phase == "Running");
   CHECK(refused.remove.empty());
   CHECK(refused.again_s == doctest::Approx(kNow + 10));

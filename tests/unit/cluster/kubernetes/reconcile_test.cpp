@@ -227,7 +227,7 @@ TEST_CASE("a node without room is given back") {
   decision = decide(job, pods, kNow + 1);
   CHECK(decision.status.phase == "Stopping");
   CHECK(decision.status.allocation.empty());
-  CHECK(decision.refused_by == std::vector<std::string>{"n1"});
+  CHECK(decision.refused_by == std::map<std::string, int>{{"n1", 0}});
   job.status = decision.status;
   decision = decide(job, {});
   CHECK(decision.status.phase == "Pending");
@@ -241,7 +241,7 @@ TEST_CASE("a node without room is given back") {
     CHECK(decision.status.allocation.empty());
     CHECK(decision.status.failures == 0);
     CHECK(decision.status.retry_s == kNow - 50);
-    CHECK(decision.refused_by == std::vector<std::string>{"n1"});
+    CHECK(decision.refused_by == std::map<std::string, int>{{"n1", 0}});
   }
 }
 

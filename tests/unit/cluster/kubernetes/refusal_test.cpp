@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kNow = 1'769'846'400;  // 2026-01-31 08:00:00
 const std::vector<std::string> kNodes = {"n1", "n2", "n3"};
+const std::vector<PodPlace> kPlaces = {{0, "n1"}};
 
 JobObject given_n1(const char* phase) {
   return read_sample(Json::object(), {{"phase", phase}, {"group", 0}, {"allocation", {"n1"}}});
@@ -40,10 +41,13 @@ TEST_CASE("pods that are refused again and again are told of once, and tried eve
       const JobDecision begun = decide(job, {}, now);
       CHECK(begun.create.size() == 1);
       take(begun);
-      take(pods_refused(job, {}, "not now", why, {now, kNodes}));
+      take(pods_refused(job, {}, kPlaces, "not now", why, {now, kNodes}));
       CHECK(job.status.retry_s == now + delay);
       CHECK(job.status.message == "not now");
       take(decide(job, {}, now + delay - 1));
+      CHECK(job.status.allocation.empty() == (why == Refusal::quota));
+      CHECK(job.status.message == "not now");
+      job.status.allocation = {"n1"};  // by the allocator
       now += delay;
     }
     const std::string named = why == Refusal::quota ? "QuotaExceeded" : "PodCreationError";
@@ -55,7 +59,7 @@ TEST_CASE("pods that are refused again and again are told of once, and tried eve
     pod.group = *job.status.group;
     take(decide(job, {pod}, now));
     CHECK(told == std::vector<std::string>{"Starting", named, "Running"});
-    take(pods_refused(job, {}, "not now", why, {now, kNodes}));
+    take(pods_refused(job, {}, kPlaces, "not now", why, {now, kNodes}));
     CHECK(told.back() == named);
     CHECK(job.status.retry_s == now + 10);
   }
@@ -64,7 +68,7 @@ TEST_CASE("pods that are refused again and again are told of once, and tried eve
 TEST_CASE("a quota is waited for, and is no failure") {
   JobObject job = given_n1("Starting");
   const auto refuse = [&](Refusal why) {
-    return pods_refused(job, {}, "exceeded quota: small", why, {kNow, kNodes});
+    return pods_refused(job, {}, kPlaces, "exceeded quota: small", why, {kNow, kNodes});
   };
   CHECK(refuse(Refusal::invalid).status.failures == 1);
   CHECK(refuse(Refusal::unreachable).status.failures == 0);
@@ -80,7 +84,9 @@ TEST_CASE("a quota is waited for, and is no failure") {
   decision = decide(job, {}, kNow + 1);
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "QuotaExceeded");
+  CHECK(decision.status.allocation.empty());
   job.status = decision.status;
+  job.status.allocation = {"n1"};  // by the allocator
   decision = decide(job, {}, kNow + 60);
   CHECK_FALSE(decision.create.empty());
   CHECK(decision.status.reason == "QuotaExceeded");
@@ -92,6 +98,27 @@ TEST_CASE("a quota is waited for, and is no failure") {
   decision = decide(job, {pod}, kNow + 61);
   CHECK(decision.status.phase == "Running");
   CHECK(decision.status.reason.empty());
+}
+
+TEST_CASE("a job of which a quota admits enough goes on with those") {
+  JobObject job =
+      read_sample(Json::object(),
+                  {{"phase", "Starting"}, {"group", 0}, {"allocation", {"n1", "n1", "n2", "n2"}}});
+  job.min_replicas = 2;
+  const std::vector<PodFacts> pods = {sample_pod(0, "n1", 4), sample_pod(1, "n1", 4),
+                                      sample_pod(2, "n2", 4)};
+  const JobDecision refused =
+      pods_refused(job, pods, {{3, "n2"}}, "exceeded quota", Refusal::quota, {kNow, kNodes});
+  CHECK(refused.status.phase == "Stopping");  // each of its pods knows of four
+  CHECK(refused.remove.size() == 3);
+  CHECK(refused.status.allocation == std::vector<std::string>{"n1", "n1", "n2"});
+  REQUIRE(refused.bound);
+  CHECK(refused.bound->replicas == 3);
+  CHECK(refused.bound->for_s == 1800);
+  job.status = refused.status;
+  const JobDecision again = decide(job, {}, kNow + 10);
+  CHECK(again.create.size() == 3);
+  CHECK(again.status.reason == "QuotaExceeded");
 }
 
 }  // namespace adaptdl::kubernetes::refusal_test

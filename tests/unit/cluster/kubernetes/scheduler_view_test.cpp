@@ -280,7 +280,7 @@ TEST_CASE("the kinds of accelerators that a job names are a condition") {
 TEST_CASE("nodes that did not take a job's pods are not offered to it, if there are others") {
   JobObject job = read_sample(Json::object(), {{"phase", "Pending"}});
   const std::vector<NodeFacts> nodes = {node("n1"), node("n2")};
-  const auto offered = [&](std::set<std::string> refused) {
+  const auto offered = [&](std::map<std::string, int> refused) {
     const auto view = scheduler_view(nodes, {}, {job}, PodSettings{}, kWall, 0,
                                      {{"team-a/digits", std::move(refused)}});
     std::string names;
@@ -295,11 +295,55 @@ TEST_CASE("nodes that did not take a job's pods are not offered to it, if there 
     return names;
   };
   CHECK(offered({}) == "n1n2");
-  CHECK(offered({"n1"}) == "n2");
-  CHECK(offered({"n1", "gone"}) == "n2");
-  CHECK(offered({"n1", "n2"}) == "n1n2");  // it is tried again rather than not at all
-  job.status.allocation = {"n1"};          // meanwhile it is there
-  CHECK(offered({"n1"}) == "n1n2");
+  CHECK(offered({{"n1", 0}}) == "n2");
+  CHECK(offered({{"n1", 0}, {"gone", 0}}) == "n2");
+  CHECK(offered({{"n1", 1}, {"n2", 0}}) == "n1");    // it took one
+  CHECK(offered({{"n1", 0}, {"n2", 0}}) == "n1n2");  // it is tried again rather than not at all
+  job.status.allocation = {"n1"};                    // meanwhile it is there
+  CHECK(offered({{"n1", 0}}) == "n1n2");
+}
+
+TEST_CASE("a job gets no more replicas than a quota admitted lately, or no nodes") {
+  JobObject job = read_sample({{"maxReplicas", 8}}, {{"phase", "Pending"}});
+  job.min_replicas = 2;
+  const auto seen = [&](int bound) {
+    return scheduler_view({node("n1")}, {}, {job}, PodSettings{}, kWall, 0, {},
+                          {{"team-a/digits", bound}})
+        .jobs;
+  };
+  REQUIRE(seen(3).size() == 1);
+  CHECK(seen(3)[0].max_replicas == 3);
+  CHECK(seen(9)[0].max_replicas == 8);
+  CHECK(seen(1).empty());
+  job.status.allocation = {"n1"};  // decided before that was known: it still has the node
+  CHECK(seen(1).size() == 1);
+}
+
+TEST_CASE("a job that is not preemptible goes on where its pods do, alone") {
+  JobObject stays =
+      read_sample({{"preemptible", false}}, {{"phase", "Running"}, {"allocation", {"n1", "n1"}}});
+  JobObject waits = read_sample(Json::object(), {{"phase", "Pending"}});
+  waits.name = "other";
+  NodeFacts cordoned = node("n1"), lost = node("n1");
+  cordoned.leaving = true;
+  lost.ready = false;
+  for (const NodeFacts& left : {cordoned, lost}) {
+    const auto seen = [&] {
+      return scheduler_view({left, node("n2")}, {}, {stays, waits}, PodSettings{}, kWall, 0);
+    };
+    const SchedulerView view = seen();
+    REQUIRE(view.nodes.size() == 2);
+    CHECK(view.nodes[1].name == "n1");
+    for (const auto& [name, amount] : view.jobs[0].request) {
+      CHECK(view.nodes[1].free_for_jobs.at(name) == 2 * amount);
+    }
+    stays.status.phase = "Stopping";  // its pods were ended, by whom it may be
+    CHECK(seen().nodes.size() == 1);
+    stays.status.phase = "Running";
+    stays.preemptible = true;
+    CHECK(seen().nodes.size() == 1);
+    stays.preemptible = false;
+  }
 }
 
 TEST_CASE("a template's own host and affinity are conditions") {
