@@ -295,7 +295,7 @@ int run_as_command(const Arguments& arguments, launch::CommandOptions options, b
   if (hosts) host = host_of_command(arguments, options, shared, talk_to);
   if (host && !host->leads) return run_host(*host, shared, &options, talk_to);
   const int code = launch::run_command(options, sinks, talk_to);
-  if (host && host->folder) host->folder->end(code);
+  tell_end(host, code, talk_to);
   if (code == 0) return stream->broken() ? static_cast<int>(ExitCode::error) : 0;
   const bool stopped = code > 128 && code < 128 + 32;
   if (!stopped && !quiet) {

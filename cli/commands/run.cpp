@@ -52,6 +52,15 @@ int run_as_witness(const Arguments& arguments) {
   return run_host(host, options, nullptr, talk_to);
 }
 
+// The run has ended, and its exit code stays even if this fails.
+void forget_hosts(const std::string& checkpoint_dir, const launch::Talk& talk_to) {
+  try {
+    launch::RosterFile(checkpoint_dir).forget();
+  } catch (const Error& error) {
+    talk_to(fmt::format("cannot remove the list of this run's hosts: {}", error.what()));
+  }
+}
+
 int run_run(const Arguments& arguments) {
   if (arguments.flag("witness")) return run_as_witness(arguments);
   if (!arguments.positional("PROGRAM")) {
@@ -137,9 +146,9 @@ int run_run(const Arguments& arguments) {
     host = host_of_run(arguments, options, talk_to);
     if (const auto ended = follow(host, arguments, options, talk_to)) return *ended;
   }
-  if (host && host->folder) host->folder->end(code);
+  tell_end(host, code, talk_to);
   const bool others_go_on = !host && code >= 128;  // a pod may have left the run to them
-  if (options.hosts && !others_go_on) launch::RosterFile(options.checkpoint_dir).forget();
+  if (options.hosts && !others_go_on) forget_hosts(options.checkpoint_dir, talk_to);
 
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);

@@ -475,6 +475,16 @@ int RemotePart::finish(int code) {
   return lacks_ ? static_cast<int>(ExitCode::error) : code;
 }
 
+void tell_end(const std::optional<HostOfRun>& host, int code, const launch::Talk& talk) {
+  if (!host || !host->folder) return;
+  try {
+    host->folder->end(code);
+  } catch (const Error& error) {
+    talk(fmt::format("cannot tell hosts that look for this run that it has ended: {}",
+                     error.what()));
+  }
+}
+
 int run_host(const HostOfRun& host, const launch::RunOptions& options,
              const launch::CommandOptions* command, const launch::Talk& talk) {
   launch::AgentOptions agent;

@@ -66,6 +66,10 @@ class RemotePart {
   std::unique_ptr<launch::SshHosts> hosts_;
 };
 
+// Tells the others how the run has ended if they meet in a folder. Says so if it cannot: the run's
+// exit code stays.
+void tell_end(const std::optional<HostOfRun>& host, int code, const launch::Talk& talk);
+
 // Runs the agent to its end; returns the exit code. `command`: instead of a program, with the
 // options of host_of_command(); null: none. Throws NobodyLeads if nobody leads the run any more, so
 // that this host, at which the others look, is to ask host_of_run() again.

@@ -10,6 +10,7 @@
 #include "core/base/poll.h"
 #include "core/job/worker_environment.h"
 #include "core/launch/hosts/host_slots.h"
+#include "core/launch/run/run.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -79,10 +80,12 @@ void CommandLauncher::wait() {
 
 void CommandLauncher::take_signals() {
   for (const int number : signals_.take()) {
-    if (number == SIGCHLD) continue;
+    if (number == SIGCHLD) {
+      child_signal_ = true;
+      continue;
+    }
     if (view_.stop != CommandStop::none) {
-      // timeout(1) sends its signal to the process and to the process group: that is one wish.
-      if (number != SIGTERM || seconds_since(stopped_at_) > 1) view_.stop = CommandStop::now;
+      if (!is_repeated(number, stopped_at_)) view_.stop = CommandStop::now;
       continue;
     }
     view_.stop = CommandStop::checkpoint;
@@ -96,6 +99,7 @@ void CommandLauncher::take_ends() {
     exited(view_, replica.rank, replica.status, Monotonic::now());
     ended_.push_back(std::move(replica));
   }
+  if (std::exchange(child_signal_, false)) replicas_.reap_orphans();
   if (!view_.replicas.empty() && view_.living() == 0) on_generation_end();
 }
 
@@ -374,7 +378,13 @@ RecordFacts CommandLauncher::facts() const {
 int64_t CommandLauncher::newest_checkpoint() const {
   constexpr std::string_view kPrefix = "checkpoint-";
   int64_t newest = -1;
-  for (const std::string& name : list_directory(options_.checkpoint_dir)) {
+  std::vector<std::string> names;
+  try {
+    names = list_directory(options_.checkpoint_dir);
+  } catch (const Error&) {  // the program may remove its folder
+    return newest;
+  }
+  for (const std::string& name : names) {
     if (!name.starts_with(kPrefix)) continue;
     const auto number = try_parse<int64_t>(std::string_view(name).substr(kPrefix.size()));
     newest = std::max(newest, number.value_or(-1));

@@ -87,6 +87,7 @@ class CommandLauncher : private RunControl {
   int starts_ = 0, before_ = 0;      // generations started here; replicas of the previous one
   int stop_exit_ = 143;
   TimePoint stopped_at_;  // when the run was asked to stop
+  bool child_signal_ = false;
   bool cancelled_ = false;
   std::optional<int> exit_;  // once the run is over
 };

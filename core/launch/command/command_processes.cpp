@@ -13,6 +13,7 @@
 #include "core/base/system.h"
 #include "core/job/worker_environment.h"
 #include "core/launch/command/pickle_refusal.h"
+#include "core/launch/run/replica.h"
 #include "core/launch/slots.h"
 
 namespace adaptdl::launch {
@@ -151,6 +152,14 @@ std::vector<EndedReplica> CommandProcesses::take_ends() {
     entry = processes_.erase(entry);
   }
   return result;
+}
+
+void CommandProcesses::reap_orphans() const {
+  if (getpid() != 1) return;
+  reap_strangers([this](pid_t pid) {
+    return std::any_of(processes_.begin(), processes_.end(),
+                       [pid](const auto& entry) { return entry.second.child.pid() == pid; });
+  });
 }
 
 // A replica is a whole process group: the group is killed when its leader ends. But if the leader

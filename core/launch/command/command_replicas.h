@@ -40,6 +40,7 @@ class CommandReplicas {
 
   void signal_all(int number);  // SIGTERM or SIGKILL, as CommandProcesses::signal()
   std::vector<EndedReplica> take_ends();
+  void reap_orphans() const { here_.reap_orphans(); }
   // Call when the whole generation has ended: its ports are free again. `restartable`: it has shown
   // that it can be restarted.
   void generation_ended(bool restartable);

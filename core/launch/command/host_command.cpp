@@ -1,7 +1,6 @@
 #include "core/launch/command/host_command.h"
 
 #include <csignal>
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -156,14 +155,7 @@ void HostCommand::take(bool children) {
            {"value", replica.status.value},
            {"memory", replica.out_of_memory}});
   }
-  if (children && getpid() == 1) {
-    reap_strangers([this](pid_t pid) {
-      for (const int rank : processes_.ranks()) {
-        if (processes_.pid(rank) == pid) return true;
-      }
-      return false;
-    });
-  }
+  if (children) processes_.reap_orphans();
 }
 
 }  // namespace adaptdl::launch

@@ -364,6 +364,7 @@ class Agent {
       if (number == SIGCHLD) {
         child_signal_ = true;
       } else if (leaving_ != 0) {
+        if (is_repeated(number, left_at_)) continue;
         leads_until_ = Monotonic::now();
         kill_all();
       } else {
@@ -384,8 +385,8 @@ class Agent {
 
   void leave(int signal) {
     leaving_ = signal;
-    kill_at_ = Monotonic::now() +
-               std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.run.grace_s));
+    left_at_ = Monotonic::now();
+    kill_at_ = time_after(left_at_, Seconds(options_.run.grace_s));
     leads_until_ = kill_at_;
     if (!replicas_->empty()) talk_("this host was told to stop; its replicas leave the run");
     if (link_) stop_launcher();     // else once it answers: it may not take signals yet
@@ -514,6 +515,7 @@ class Agent {
   TimePoint kill_at_ = TimePoint::max();
   TimePoint leads_until_ = TimePoint::min();  // who is leaving, should it lead others
   int leaving_ = 0;                           // the signal's number
+  TimePoint left_at_;                         // when it came
   bool may_go_ = false;                       // its launcher leads nobody who leaves, too
   std::optional<int> exit_;
   bool child_signal_ = false;

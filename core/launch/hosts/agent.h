@@ -69,11 +69,12 @@ struct AgentOptions {
 
 // Runs until it hears how the run ended (returns its exit code) or that it will not have
 // this host (1), or until SIGTERM or SIGINT (128 + its number). At such a signal the replicas here
-// first leave the others, for which they have run.grace_s; a second signal kills them. If the
-// launcher disappears, the hosts agree on another one (roster.h), with which the replicas go on;
-// where they cannot, the agent ends its replicas and looks for the launcher again. Call from the
-// main thread; signals, processes and process 1 as in run(). Throws Error for a problem found
-// before the start, and NobodyLeads if find_launcher does while there are no replicas.
+// first leave the others, for which they have run.grace_s; a second signal kills them, but for a
+// SIGTERM within a second. If the launcher disappears, the hosts agree on another one (roster.h),
+// with which the replicas go on; where they cannot, the agent ends its replicas and looks for the
+// launcher again. Call from the main thread; signals, processes and process 1 as in run(). Throws
+// Error for a problem found before the start, and NobodyLeads if find_launcher does while there are
+// no replicas.
 int run_agent(const AgentOptions& options, const Talk& talk);
 
 }  // namespace adaptdl::launch

@@ -171,6 +171,9 @@ struct SshHosts::Impl {
       const TimePoint begun = Monotonic::now();
       if (remote.ready || try_prepare(remote)) {
         const ExitStatus status = live(remote);
+        // It was told that the run has finished; we may be told so much later, when all that read
+        // the run's output have had it.
+        if (status.success()) return;
         if (stops_within(kEndOfRun)) return;
         const bool ssh_failed = !status.signaled && status.value == kSshFailed;
         // The agent has said why.

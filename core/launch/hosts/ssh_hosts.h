@@ -42,8 +42,8 @@ class SshHosts {
   int ready() const;  // hosts that are prepared
 
   // Runs the agents until the end; one that ends is started again, with growing pauses, unless it
-  // has failed for good. `least`: when fewer hosts than that are left, `lost` is called once, from
-  // any thread.
+  // has failed for good, or whose run has finished. `least`: when fewer hosts than that are left,
+  // `lost` is called once, from any thread.
   void start(int least, std::function<void()> lost);
 
  private:

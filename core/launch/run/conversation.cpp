@@ -41,7 +41,7 @@ void Conversation::on_message(Replica& replica, const nlohmann::json& message) {
   } else if (type == "passes") {
     replica.samples = json_get<int64_t>(message, "samples", type);
   } else if (type == "saving") {
-    replica.saves = message.at("saving").get<bool>();
+    said_saving(view, id, message.at("saving").get<bool>(), now);
   } else if (type == "pace") {
     stragglers.pace(message);
   } else if (type == "links") {

@@ -21,14 +21,6 @@ bool is_entered(const Generation* generation, const View& view, ReplicaSet& repl
   });
 }
 
-// Whether one writes a model. If it was stopped meanwhile, the others wait for that.
-bool is_saving(const View& view, const ReplicaSet& replicas) {
-  return std::any_of(replicas.all().begin(), replicas.all().end(), [&](const auto& entry) {
-    const Member* member = view.find(entry.first);
-    return entry.second->saves && entry.second->open && member != nullptr && !member->stopped;
-  });
-}
-
 // The time between looks at what processes do, and how long a silence is before they are looked at.
 constexpr Seconds kWorkTime{0.5};
 constexpr Seconds kSilence{1};
@@ -54,7 +46,8 @@ void HungReplicas::restarting() {
 void HungReplicas::check(const View& view, ReplicaSet& replicas, int64_t step) {
   looks_ = false;
   if (!watch_.on()) return;
-  if (is_saving(view, replicas)) return watch_.restart();
+  // If one was stopped while it writes a model, the others wait for that.
+  if (view.saving()) return watch_.restart();
   const Generation* pending = view.pending ? view.generation(*view.pending) : nullptr;
   const bool forming = pending != nullptr && pending->immediate;
   const Generation& generation =

@@ -123,8 +123,9 @@ void Launcher::wait() {
   control_.add_waits(waits);
   replicas_.add_waits(waits);
   if (mirror_ != nullptr) waits.push_back({mirror_->fd(), POLLIN, 0});
-  TimePoint until = std::min({deadline_.value_or(TimePoint::max()), control_.deadline(),
-                              replicas_.deadline(), end_.deadline(), hosts_.deadline()});
+  TimePoint until =
+      std::min({deadline_.value_or(TimePoint::max()), control_.deadline(), replicas_.deadline(),
+                end_.deadline(), hosts_.deadline(end_.members_matter())});
   if (hung_.counting()) {
     const auto look = std::chrono::duration_cast<Monotonic::duration>(HangWatch::kLook);
     until = std::min(until, Monotonic::now() + look);
@@ -137,9 +138,14 @@ bool Launcher::take_signals() {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) {
       children = true;
-    } else if (takeover_.gathers() && !told_to_stop_) {
+      continue;
+    }
+    if (stopped_at_ && is_repeated(number, *stopped_at_)) continue;
+    if (takeover_.gathers() && !told_to_stop_) {
       told_to_stop_ = number;  // it knows of no replicas yet
+      stopped_at_ = Monotonic::now();
     } else if (!end_.ending()) {
+      stopped_at_ = Monotonic::now();
       stop(number);
     } else if (!end_.is("finished")) {
       end_.at_once();  // the second signal

@@ -89,9 +89,10 @@ class Launcher : private RunControl {
   RunEnd end_;
   Conversation conversation_;
   ControlServer control_;
-  std::optional<TimePoint> deadline_;  // of the newest decision
-  std::string reason_;                 // of the newest decision
-  std::optional<int> told_to_stop_;    // by that signal, before this launcher led
+  std::optional<TimePoint> deadline_;    // of the newest decision
+  std::string reason_;                   // of the newest decision
+  std::optional<int> told_to_stop_;      // by that signal, before this launcher led
+  std::optional<TimePoint> stopped_at_;  // the newest signal that skips no checkpoint came then
   size_t next_replicas_at_ = 0;
   int64_t fresh_at_ = 0;  // Joining
 };

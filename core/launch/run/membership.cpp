@@ -99,6 +99,12 @@ int View::trained() const {
   }));
 }
 
+bool View::saving() const {
+  return std::any_of(members.begin(), members.end(), [](const Member& member) {
+    return member.saves && !member.stopped && member.state != MemberState::gone;
+  });
+}
+
 bool View::is_spare(const Member& member) const {
   const Generation* next = pending_generation(*this);
   const bool listed = current.holds(member.id) || (next != nullptr && next->holds(member.id));
@@ -214,6 +220,13 @@ void said_leaving(View& view, MemberId id, TimePoint now) {
   if (member == nullptr || member->state == MemberState::gone || member->leaving) return;
   member->leaving = true;
   member->since = now;
+}
+
+void said_saving(View& view, MemberId id, bool saves, TimePoint now) {
+  Member* member = view.find(id);
+  if (member == nullptr) return;
+  if (member->saves && !saves) view.saved_at = now;
+  member->saves = saves;
 }
 
 void parted(View& view, MemberId id, TimePoint now) {

@@ -27,6 +27,7 @@ struct Member {
   bool leaving = false;      // asked to leave
   bool said_bye = false;     // no longer a member of any generation
   bool stopped = false;      // its process is stopped (SIGSTOP): not dead
+  bool saves = false;        // writes what the run leaves, which may take long
   uint64_t connected = 0;    // newest generation whose links it has
   uint64_t switched = 0;     // newest generation that it trains in
   // It joined others that train, and its trial is not over: a death counts as a failed newcomer.
@@ -74,8 +75,10 @@ struct View {
   bool finished = false;              // ... and that was rank 0
   bool lost_while_finishing = false;  // a member has not, and cannot continue alone
   bool stopping = false;              // the run is to end: no replica is added
-  std::optional<TimePoint>
-      handing_over;    // the last members write a checkpoint for their successors
+  // The last members write a checkpoint for their successors.
+  std::optional<TimePoint> handing_over;
+  TimePoint saved_at = TimePoint::min();  // when a member last ended to save (Member::saves)
+
   int breakdowns = 0;  // in a row without a finished step between
   TimePoint breakdown_at = TimePoint::min();
   int link_breakdowns = 0;  // in which links broke and nobody died, in a row without a step, too
@@ -90,6 +93,7 @@ struct View {
   const Generation* generation(uint64_t number) const;  // current or announced, else null
   const Generation& newest() const { return announced.empty() ? current : announced.back(); }
   int trained() const;  // living members with state
+  bool saving() const;  // a living member saves, and its process is not stopped
   // Ready while others train, and not about to join them.
   bool is_spare(const Member& member) const;
 };
@@ -104,6 +108,11 @@ inline constexpr Seconds kTrialTime{5};
 // with newcomers that failed before.
 inline constexpr Seconds kSpareTrialTime{60};
 
+// Members that are to end, and save, have so long for it, and their grace begins when they have
+// saved. Nothing else ends a wait for a disk that hangs: HungReplicas counts nothing while a member
+// saves, and is not asked once the run ends. Whoever cannot wait so long sends a second signal.
+inline constexpr Seconds kLongestSave{3600};
+
 // Events. Unknown members, and generations that are not the sender's, are ignored.
 void started(View& view, MemberId id, TimePoint now, std::vector<int> slots = {});
 void said_hello(View& view, MemberId id, TimePoint now);
@@ -114,6 +123,7 @@ void said_lost(View& view, MemberId id, uint64_t number, bool connecting, TimePo
 // Besides, it was `to` that it could not reach. Before said_lost().
 void said_cut(View& view, MemberId id, MemberId to, uint64_t number, TimePoint now);
 void said_leaving(View& view, MemberId id, TimePoint now);
+void said_saving(View& view, MemberId id, bool saves, TimePoint now);
 // As if it had said so; it is the one whose links broke, so that the others need not wait longer.
 void parted(View& view, MemberId id, TimePoint now);
 void said_bye(View& view, MemberId id, bool finished, TimePoint now);

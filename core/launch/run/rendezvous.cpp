@@ -178,7 +178,10 @@ class Deciding {
   }
 
   Decision handing_over() const {
-    const TimePoint deadline = time_after(*view_.handing_over, options_.leave_timeout);
+    const TimePoint deadline =
+        view_.saving()
+            ? time_after(*view_.handing_over, std::max(kLongestSave, options_.leave_timeout))
+            : time_after(std::max(*view_.handing_over, view_.saved_at), options_.leave_timeout);
     if (trained_.empty())
       return act(Action::restart, "the last members have handed over their state");
     if (now_ < deadline) {
@@ -242,8 +245,12 @@ class Deciding {
   Decision change() const {
     if (auto decision = common()) return *decision;
     const bool failing = view_.failed_newcomers > options_.max_restarts;
-    if (failing && !ready_.empty()) {
-      return dismiss(ready_, "new replicas failed too often", false);
+    if (failing) {
+      Ids unproven;
+      for (const MemberId id : ready_) {
+        if (now_ - view_.find(id)->since < kSpareTrialTime) unproven.push_back(id);
+      }
+      if (!unproven.empty()) return dismiss(unproven, "new replicas failed too often", false);
     }
     if (staying_.empty()) return succession(failing);
 
@@ -288,8 +295,10 @@ class Deciding {
       return waiting_for_start(names(staying_) + " must move to other slots", std::nullopt);
     }
     if (failing) {
+      const bool may_join_later = !ready_.empty() && now_ < view_.retry_at;
       return wait(fmt::format("{} new replicas in a row failed; {} of {} replicas continue",
-                              view_.failed_newcomers, kept.size(), view_.target));
+                              view_.failed_newcomers, kept.size(), view_.target),
+                  may_join_later ? std::optional(view_.retry_at) : std::nullopt);
     }
     return waiting_for_start(
         fmt::format("{} of {} replicas are training", kept.size(), view_.target), std::nullopt);

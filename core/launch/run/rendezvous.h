@@ -16,6 +16,7 @@
 //  7. No slot is given to a replica while another one that has it lives.
 //  8. Spares are started only while all requested replicas train, and never more than `spares`.
 //     One that is ready joins as soon as a replica is missing and no generation is pending.
+//     When newcomers fail too often, those that have been ready for kSpareTrialTime stay.
 
 #include <optional>
 #include <string>
@@ -41,7 +42,8 @@ struct RendezvousOptions {
   // How long links may break again and again while nobody dies: networks come back.
   Seconds links_patience{300};
   Seconds exit_settle{0.5};   // how long a death waits for the news of how the process ended
-  Seconds leave_timeout{30};  // for a replica that is no longer a member, until it is gone
+  Seconds leave_timeout{30};  // for a replica that is no longer a member, until it is gone; for
+                              // one that hands over, since it has saved (kLongestSave)
 };
 
 enum class Action {

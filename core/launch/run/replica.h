@@ -69,7 +69,6 @@ struct Replica {
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
   int64_t samples = 0;        // that it computes at once; 0: has not said
   int64_t atomic_limit = 0;   // of them, as it was told; 0: none
-  bool saves = false;         // writes what the run leaves, which may take long
   bool failed = false;        // died by itself while the run continued
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
   std::string fatal;          // why it cannot train, in its words

@@ -174,6 +174,10 @@ int evaluate(const RunOptions& options, OutputQueue& output, SignalCatcher& sign
 
 }  // namespace
 
+bool is_repeated(int signal, TimePoint first_at) {
+  return signal == SIGTERM && seconds_since(first_at) <= 1;
+}
+
 std::vector<int> caught_signals() {
   std::vector<int> caught{SIGINT, SIGTERM, SIGCHLD};
   struct sigaction hangup {};

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/launch/hosts/agent_link.h"
 #include "core/launch/hosts/roster.h"
 #include "core/launch/io/output_queue.h"
@@ -90,7 +91,9 @@ struct RunOptions {
   // is killed and replaced; if the whole run stands still, all are. Both wait longer where the
   // run's history tells so (hung_replicas.h, still_watch.h). 0 = never.
   double hang_timeout_s = 300;
-  double grace_s = 30;            // for a checkpoint at the end, and for a leaving replica
+  // For the end, from the signal or, if later, from when the checkpoint is written; and for a
+  // leaving replica.
+  double grace_s = 30;
   std::string system_root = "/";  // where /proc and /sys are read for OomWatch
 };
 
@@ -103,14 +106,18 @@ struct LedElsewhere : Error {
 // 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP), or a replica's
 // code from `fatal`. Call from the main thread, which must live as long as the run (replicas are
 // tied to it). Handles SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD during the
-// call. A second SIGINT or SIGTERM skips the checkpoint. As process 1 it reaps every child. Returns
-// when all sinks have had all events; a signal at that time makes it return earlier, and the
-// process should then end. Throws Error for a problem found before the start (a live run of the
-// same name, an unreadable program), and LedElsewhere.
+// call. A second SIGINT, or SIGTERM a second later, skips the checkpoint. As process 1 it reaps
+// every child. Returns when all sinks have had all events; a signal at that time makes it return
+// earlier, and the process should then end. Throws Error for a problem found before the start (a
+// live run of the same name, an unreadable program), and LedElsewhere.
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk);
 
 // The signals that a run catches: SIGINT, SIGTERM, SIGCHLD, and SIGHUP unless it is ignored
 // (nohup).
 std::vector<int> caught_signals();
+
+// Whether that signal, after the first one at that time, is no further wish: timeout(1) sends
+// SIGTERM to the process and to the process group.
+bool is_repeated(int signal, TimePoint first_at);
 
 }  // namespace adaptdl::launch

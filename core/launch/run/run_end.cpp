@@ -1,5 +1,7 @@
 #include "core/launch/run/run_end.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace adaptdl::launch {
@@ -16,12 +18,12 @@ void RunEnd::begin(Ending ending) {
   view_.stopping = true;
   const bool finished = ending.result == "finished";
   const bool anybody = view_.trained() > 0;
-  const bool together = finished || (ending.checkpoint && anybody);
-  const auto grace = std::chrono::duration_cast<Monotonic::duration>(Seconds(options_.grace_s));
-  if (!together && !anybody) ending.checkpoint = false;
+  const bool in_time = finished || (ending.checkpoint && anybody);
+  if (!in_time && !anybody) ending.checkpoint = false;
   const bool recorded = ending_.has_value();
   ending_ = std::move(ending);
-  kill_at_ = now + (together ? grace : kFailurePatience);
+  begun_at_ = now;
+  kill_at_ = time_after(now, in_time ? grace() : Seconds(kFailurePatience));
   if (!ending_->checkpoint) ending_->repair = false;
   if (!finished && !recorded) report_.record("stopping", {.step = stream_.last_step()});
   const Generation* pending = view_.pending ? view_.generation(*view_.pending) : nullptr;
@@ -33,7 +35,7 @@ void RunEnd::begin(Ending ending) {
       replicas_.ask_to_stop(*replica, ending_->exit);
     }
   }
-  if (!together && ending_->result != "failed") kill_all();
+  if (!in_time && ending_->result != "failed") kill_all();
 }
 
 void RunEnd::at_once() {
@@ -47,19 +49,25 @@ void RunEnd::kill_all() {
   kill_at_ = TimePoint::max();
 }
 
+TimePoint RunEnd::deadline() const {
+  if (!ending_ || kill_at_ == TimePoint::max() || !together()) return kill_at_;
+  if (view_.saving()) return std::max(kill_at_, time_after(begun_at_, kLongestSave));
+  return std::max(kill_at_, time_after(view_.saved_at, grace()));
+}
+
 void RunEnd::check() {
   if (!ending_) return;
-  const bool together = ending_->result == "finished" || ending_->checkpoint;
-  if (together && view_.trained() == 0) {
+  if (together() && view_.trained() == 0) {
     // A replica that was about to join the next generation has nobody to wait for any more.
     for (const auto& [id, replica] : replicas_.all()) {
       if (replica->open && !replica->said_bye) replicas_.kill(*replica);
     }
   }
-  if (Monotonic::now() < kill_at_) return;
+  const TimePoint now = Monotonic::now();
+  if (now < deadline()) return;
   if (ending_->checkpoint && !replicas_.empty()) {
-    report_.talk(
-        fmt::format("replicas did not end within {:.0f} s; killing them", options_.grace_s));
+    report_.talk(fmt::format("replicas did not end within {:.0f} s; killing them",
+                             seconds_between(begun_at_, now)));
   }
   kill_all();
 }

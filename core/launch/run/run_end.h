@@ -43,9 +43,13 @@ class RunEnd {
   // Kills the replicas that have not ended in time. Call when a replica has ended, and at the
   // deadline.
   void check();
-  TimePoint deadline() const { return ending_ ? kill_at_ : TimePoint::max(); }
+  // Replicas that end together and save get more time (kLongestSave).
+  TimePoint deadline() const;
 
  private:
+  // Whether replicas end by themselves, and then within the grace.
+  bool together() const { return ending_->result == "finished" || ending_->checkpoint; }
+  Seconds grace() const { return Seconds(options_.grace_s); }
   void kill_all();
 
   const RunOptions& options_;
@@ -54,6 +58,7 @@ class RunEnd {
   const EventStream& stream_;
   RunReport& report_;
   std::optional<Ending> ending_;
+  TimePoint begun_at_;
   TimePoint kill_at_ = TimePoint::max();  // replicas that have not ended by then are killed
 };
 

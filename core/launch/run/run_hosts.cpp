@@ -120,8 +120,8 @@ void RunHosts::part_cut() {
   if (!out.empty() || !again.empty()) use_slots();
 }
 
-TimePoint RunHosts::deadline() const {
-  const TimePoint cut = cut_.deadline(view_);
+TimePoint RunHosts::deadline(bool parts) const {
+  const TimePoint cut = parts ? cut_.deadline(view_) : TimePoint::max();
   return unconfirmed_ ? std::min(cut, confirm_at_) : cut;
 }
 

@@ -41,9 +41,10 @@ class RunHosts {
   // nothing: it goes on. Throws LedElsewhere.
   std::optional<TimePoint> lacks(std::string& reason);
 
-  // Hosts that do not reach each other: see CutHosts. Call part_cut() also at deadline().
+  // Hosts that do not reach each other: see CutHosts. Call part_cut() also at deadline(), which
+  // leaves that time out if you do not (`parts`).
   void part_cut();
-  TimePoint deadline() const;
+  TimePoint deadline(bool parts) const;
 
   // Lets the other hosts forget the events of replicas there that this launcher has passed on. Call
   // after all that they have said was read.

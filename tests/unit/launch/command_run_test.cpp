@@ -485,6 +485,14 @@ TEST_CASE("command run: the two signals of timeout(1) are one wish, and leave ti
   CHECK(path_exists(join_path(script.options.checkpoint_dir, "checkpoint-0")));
 }
 
+TEST_CASE("command run: a program may remove the folder of its checkpoints") {
+  Script script("rm -r $ADAPTDL_CHECKPOINT_PATH");
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+  CHECK(script.record()["state"] == "finished");
+  CHECK(script.record()["checkpoint"] == false);
+}
+
 TEST_CASE("command run: waits for the supervisor, and says so") {
   const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -93,6 +93,31 @@ TEST_CASE(
   CHECK(scene.view.breakdowns == 0);
 }
 
+TEST_CASE("rendezvous: the last members have their time to leave once they have saved") {
+  Scene scene(1, {0});
+  said_leaving(scene.view, 0, scene.now);
+  CHECK(scene.next().action == Action::hand_over);
+  const TimePoint begun = scene.now;
+  said_saving(scene.view, 0, true, scene.now);
+  scene.pass(3 * scene.options.leave_timeout);
+  const Decision waiting = scene.next();
+  CHECK(waiting.action == Action::wait);
+  CHECK(waiting.deadline == time_after(begun, kLongestSave));
+  SUBCASE("it has") {
+    said_saving(scene.view, 0, false, scene.now);
+    CHECK(scene.next().deadline == time_after(scene.now, scene.options.leave_timeout));
+    scene.pass(scene.options.leave_timeout);
+  }
+  SUBCASE("its process is stopped") {
+    scene.view.find(0)->stopped = true;
+  }
+  SUBCASE("its disk hangs") {
+    scene.pass(kLongestSave);
+  }
+  CHECK(scene.next().dismissed == Ids{0});
+  CHECK_FALSE(scene.view.saving());
+}
+
 TEST_CASE("rendezvous: a death at the end matters only to those that lost their links by it") {
   Scene scene(3);
   said_bye(scene.view, 2, true, scene.now);

@@ -146,6 +146,33 @@ TEST_CASE("rendezvous: a spare is started behind the members, and joins when one
       now += std::chrono::minutes(2);
     }
   }
+  SUBCASE("new ones fail too often: one that has been ready for long stays, and joins") {
+    options.spares = 2;
+    for (MemberId spare = 3; view.failed_newcomers <= options.max_restarts; ++spare) {
+      now = std::max(now, view.retry_at);
+      REQUIRE(decides().action == Action::start);
+      died(view, spare, now);
+      reaped(view, spare);
+    }
+    CHECK(decides().action == Action::wait);
+    CHECK(view.is_spare(*view.find(2)));
+    died(view, 0, now);
+    reaped(view, 0);
+    CHECK(connect(decides()).members == std::vector<MemberId>{1});
+    decision = decides();
+    CHECK(decision.action == Action::wait);
+    CHECK(decision.deadline == view.retry_at);
+    now = view.retry_at;
+    CHECK(connect(decides()).members == std::vector<MemberId>{1, 2});
+  }
+  SUBCASE("new ones fail too often: one that has just become ready goes") {
+    options.spares = 2;
+    now -= std::chrono::minutes(10);
+    view.failed_newcomers = options.max_restarts + 1;
+    decision = decides();
+    CHECK(decision.action == Action::dismiss);
+    CHECK(decision.dismissed == std::vector<MemberId>{2});
+  }
   SUBCASE("spares that die at once are given up, and the members go on") {
     MemberId spare = 2;
     now -= std::chrono::minutes(10);

@@ -302,6 +302,24 @@ TEST_CASE("run: a second SIGINT skips the checkpoint") {
   for (const auto& [id, pid] : members) CHECK_FALSE(alive(pid));
 }
 
+TEST_CASE("run: the two signals of timeout(1) are one wish, and leave time for the checkpoint") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.grace_s = 120;
+  worker(run, {"steps=100000", "checkpoint=100000"});
+  run.start();
+  run.wait_for_step(10);
+  const auto members = run.members();
+  ::kill(members[0].second, SIGSTOP);  // so that the run is there for both
+  run.signal(SIGTERM);
+  sleep_ms(50);
+  run.signal(SIGTERM);
+  CHECK(soon([&] { return run.request({{"request", "status"}})["reason"] == "stopped"; }));
+  ::kill(members[0].second, SIGCONT);
+  CHECK(run.wait() == 143);
+  CHECK(last_event(run)["checkpoint"] == true);
+}
+
 TEST_CASE("run: all dying starts again from the checkpoint") {
   TestRun run;
   run.options.replicas = {2, 2, 2};

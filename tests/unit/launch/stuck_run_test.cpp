@@ -58,6 +58,36 @@ TEST_CASE("stuck run: replicas that do not end when they are told to are killed 
   for (const auto& [id, pid] : members) CHECK_FALSE(alive(pid));
 }
 
+TEST_CASE("stuck run: a replica that saves when its run is told to stop is not killed") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.grace_s = 1.5;
+  pass_to_worker(run, {"steps=100000", "checkpoint=100000", "saves=30:4000"});
+  run.start();
+  run.wait_for_step(30);
+  const TimePoint begun = Monotonic::now();
+  run.signal(SIGTERM);
+  CHECK(run.wait() == 143);
+  CHECK(seconds_since(begun) > 1.5);
+  CHECK(run.talk().find("did not end within") == std::string::npos);
+  CHECK(run.events("end").back()["checkpoint"] == true);
+}
+
+TEST_CASE("stuck run: a second signal ends a run at once, also while a replica saves") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  pass_to_worker(run, {"steps=100000", "checkpoint=100000", "saves=30:600000"});
+  run.start();
+  run.wait_for_step(30);
+  run.signal(SIGINT);
+  CHECK(adaptdl::testing::soon([&] {
+    return run.request({{"request", "status"}})["reason"] == "stopped";
+  }));
+  run.signal(SIGINT);
+  CHECK(run.wait(30) == 130);
+  CHECK(run.events("end").back()["checkpoint"] == false);
+}
+
 TEST_CASE("stuck run: replicas that cannot be started stop nobody who trains") {
   TestRun run;
   run.options.replicas = {1, 2, 2};
