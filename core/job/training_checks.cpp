@@ -18,7 +18,8 @@ constexpr int64_t kMaxImageSide = 16384;  // pixels
 
 class Checker {
  public:
-  Checker(TrainingSpec& spec, const Places& places) : spec_(spec), places_(places) {}
+  Checker(TrainingSpec& spec, const Places& places, bool own_data)
+      : spec_(spec), places_(places), own_data_(own_data) {}
 
   void run() {
     name();
@@ -228,11 +229,11 @@ class Checker {
         refuse(at + "epochs", "is missing or 0; warmup needs its length, a number above 0");
       }
       if (ends_by_itself(part.kind) && part.epochs == 0) {
-        part.epochs = spec_.epochs - before;
-        if (!(part.epochs > 0)) {
-          refuse(at + "epochs", fmt::format("is missing, and the parts before take all {} epochs; "
-                                            "a number above 0 is needed",
-                                            spec_.epochs));
+        part.to_end = true;
+        if (spec_.epochs > before) {
+          part.epochs = spec_.epochs - before;
+        } else if (!own_data_ || given("epochs")) {
+          refuse(at + "epochs", nothing_left(spec_.epochs));
         }
       }
       if (part.kind == PartKind::multi_step) milestones(at + "milestones", part);
@@ -360,12 +361,18 @@ class Checker {
 
   TrainingSpec& spec_;
   const Places& places_;
+  bool own_data_;
 };
 
 }  // namespace
 
-void check_and_complete(TrainingSpec& spec, const Places& places) {
-  Checker(spec, places).run();
+void check_and_complete(TrainingSpec& spec, const Places& places, bool own_data) {
+  Checker(spec, places, own_data).run();
+}
+
+std::string nothing_left(double epochs) {
+  return fmt::format(
+      "is missing, and the parts before take all {} epochs; a number above 0 is needed", epochs);
 }
 
 }  // namespace adaptdl::settings

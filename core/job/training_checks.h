@@ -16,7 +16,11 @@ using Places = std::map<std::string, YamlNode>;
 
 // Throws Error "FILE:LINE: FIELD: what is wrong; what is allowed" for the first contradiction.
 // Fills in values that follow from other fields: batch.max, batch.atomic_max, the length of a
-// cosine and the like.
-void check_and_complete(TrainingSpec& spec, const Places& places);
+// cosine and the like. `own_data`: the program may have a loop that says how many epochs there are,
+// so without `epochs` that length is fit_schedule()'s if the default leaves none.
+void check_and_complete(TrainingSpec& spec, const Places& places, bool own_data);
+
+// Why the last part of a schedule needs a length, where the parts before take all epochs.
+std::string nothing_left(double epochs);
 
 }  // namespace adaptdl::settings

@@ -107,7 +107,7 @@ class SpecReader {
     read_optional(top, "best", fields.best, spec_.best);
     read_optional(top, "early_stopping", fields.early_stopping, spec_.early_stopping);
     top.finish();
-    check_and_complete(spec_, places_);
+    check_and_complete(spec_, places_, own_data_);
     return std::move(spec_);
   }
 
@@ -272,6 +272,16 @@ SchedulePart default_part(SchedulePart::Kind kind) {
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
                                  const std::vector<std::string>& overrides, bool own_data) {
   return SpecReader(own_data).read(parse_yaml(yaml, file, overrides));
+}
+
+void fit_schedule(TrainingSpec& spec) {
+  if (spec.schedule.empty() || !spec.schedule.back().to_end) return;
+  double before = 0.0;
+  for (size_t i = 0; i + 1 < spec.schedule.size(); ++i) before += spec.schedule[i].epochs;
+  if (!(spec.epochs > before)) {
+    fail("schedule.{}.epochs: {}", spec.schedule.size() - 1, settings::nothing_left(spec.epochs));
+  }
+  spec.schedule.back().epochs = spec.epochs - before;
 }
 
 }  // namespace adaptdl

@@ -121,6 +121,7 @@ struct SchedulePart {
   enum class ThresholdMode { rel, abs };
   Kind kind = Kind::constant;
   double epochs = 0.0;             // length of this part; 0 = to the end
+  bool to_end = false;             // no length was given: fit_schedule() computes it
   double factor = 1.0;             // constant
   double every_epochs = 1.0;       // step, exponential, cosine_restarts: the first interval
   double multiplier = 1.0;         // cosine_restarts: of each interval by the one before, >= 1
@@ -211,6 +212,12 @@ struct TrainingSpec {
 TrainingSpec parse_training_spec(const std::string& yaml, const std::string& file,
                                  const std::vector<std::string>& overrides = {},
                                  bool own_data = false);
+
+// Gives a last part of the schedule whose formula needs a length, and that has none of its own,
+// what the parts before leave of `spec.epochs`. parse_training_spec() has done so, except with
+// `own_data` where the settings have no `epochs` and nothing is left of the default: call it before
+// training, and after another change of `epochs`. Throws Error if nothing is left.
+void fit_schedule(TrainingSpec& spec);
 
 // One setting for `adaptdl inspect`: dotted key, its value as text, what it means.
 struct SettingLine {

@@ -114,6 +114,7 @@ struct Training::Impl : Collectives {
     if (!loop) {
       if (!program.can_save()) run.launch.options.model_path = run.launch.options.best_path = "";
       check_tensors(program);
+      fit_schedule(run.spec);  // remaining_epochs_until() may have changed its end
       auto& options = run.launch.options;
       options.data = open_program_data(data, run.spec, options.data_dir);
       options.models = program.models();

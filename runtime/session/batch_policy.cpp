@@ -44,6 +44,17 @@ BatchPlan BatchPolicy::initial(int replicas, int64_t atomic_limit) const {
   return plan_of(chooser_.spread(replicas, atomic_limit));
 }
 
+std::string BatchPolicy::shortfall(const BatchPlan& batch, int replicas) const {
+  const int64_t total = batch.total(replicas);
+  const bool limited = !spec_.accumulation && batch.atomic >= spec_.atomic_max;
+  if (!limited || total >= spec_.initial) return "";
+  return fmt::format(
+      "a step has {} samples, fewer than batch.initial, {}: {} replica{} at most "
+      "batch.atomic_max, {}, without gradient accumulation; raise batch.atomic_max, or train with "
+      "more replicas",
+      total, spec_.initial, replicas, replicas == 1 ? " takes" : "s take each", spec_.atomic_max);
+}
+
 BatchKnowledge BatchPolicy::knowledge(const Progress& progress, int nodes, int replicas) const {
   BatchKnowledge known;
   known.perf = profiles_.fit();

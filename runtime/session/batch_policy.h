@@ -40,6 +40,9 @@ class BatchPolicy {
 
   // Predicted goodput of the newest choice, samples/s; 0 = unknown.
   double predicted_goodput() const { return predicted_; }
+  // What to warn of where steps of `batch` have fewer samples than the user's total batch, as one
+  // pass of each replica cannot have more; else "".
+  std::string shortfall(const BatchPlan& batch, int replicas) const;
   // Human-readable reason for the newest choice; generic if another replica made the choice.
   const std::string& cause() const { return cause_; }
 

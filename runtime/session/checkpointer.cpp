@@ -38,6 +38,12 @@ std::string dtype_name(at::ScalarType type) {
       return "int8";
     case at::kByte:
       return "uint8";
+    case at::kUInt16:
+      return "uint16";
+    case at::kUInt32:
+      return "uint32";
+    case at::kUInt64:
+      return "uint64";
     case at::kBool:
       return "bool";
     default:

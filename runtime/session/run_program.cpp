@@ -24,7 +24,8 @@ namespace {
 
 int train_in(Session& session, const ReadSettings& read, const MakeProgram& make,
              const std::shared_ptr<StepHooks>& hooks, bool own_data) {
-  const auto [launch, spec] = open_run(session, read, hooks, own_data);
+  auto [launch, spec] = open_run(session, read, hooks, own_data);
+  fit_schedule(spec);
   const auto program = make({launch.options.device, launch.program, launch.arguments});
   TrainOptions options = launch.options;
   options.data = open_program_data(program->data(), spec, options.data_dir);

@@ -26,6 +26,20 @@ EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double
   return EndedBy::nothing;
 }
 
+void follow_settings(Progress& progress, const TrainingSpec& spec, double epochs,
+                     const std::string& mode_before) {
+  progress.next_validation =
+      std::min(progress.next_validation, epochs + kRounding + spec.validate_every_epochs);
+  if (!spec.best || progress.best.empty()) return;
+  const std::string mode = spec.best->mode == BestSpec::Mode::max ? "max" : "min";
+  const bool same_mode = mode_before.empty() || mode_before == mode;
+  if (same_mode && progress.best.contains(spec.best->metric)) return;
+  progress.best.clear();
+  progress.best_step = 0;
+  progress.to_improve = 0;
+  progress.validations_since = 0;
+}
+
 double expected_iterations(const Progress& progress, const TrainingSpec& spec, double of_epochs) {
   double least = of_epochs;
   const auto limit = [&](double most, double done) {

@@ -21,6 +21,12 @@ void check_best_metric(const TrainingSpec& spec, const std::set<std::string>& me
 // stopping. Nothing if it goes on, as after a limit was raised.
 EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double epochs);
 
+// Of a run that goes on from a checkpoint after `epochs` passes, whose settings may differ from
+// those before: the next validation is at most `spec.validate_every_epochs` away, and another
+// metric, or another mode than `mode_before` ("min", "max"; "": not known), is judged anew.
+void follow_settings(Progress& progress, const TrainingSpec& spec, double epochs,
+                     const std::string& mode_before);
+
 // The scale-invariant iterations at which training will end, where its epochs have `of_epochs`:
 // fewer if max_steps or max_time comes first, at the mean pace so far. >= progress.iterations.
 double expected_iterations(const Progress& progress, const TrainingSpec& spec, double of_epochs);

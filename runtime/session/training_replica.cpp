@@ -412,6 +412,8 @@ bool TrainingReplica::choose_batch() {
     chosen.batch = batch_policy_.for_replicas(progress_, team().nodes, team().replicas);
     chosen.since = progress_.step;
     chosen.fresh = 0;
+    const std::string shortfall = batch_policy_.shortfall(chosen.batch, team().replicas);
+    if (!shortfall.empty()) log_warning("{}", shortfall);
   }
   if (auto* communicator = session_.communicator()) {
     communicator->broadcast(&chosen, sizeof chosen, 0);
@@ -456,9 +458,14 @@ void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
   restore_tensors(checkpoint, state_.tensors());
   progress_.batch_replicas = 0;
   if (!checkpoint.header.state.value("ended", false)) checkpointer_.failed();
-  // The limits may differ from those of the run that wrote it.
+  // The limits, and what is watched, may differ from those of the run that wrote it.
   const bool was_finished = progress_.finished;
-  progress_.ended_by = reached_limit(progress_, spec_, stepper_.accounting().epochs(progress_));
+  const double epochs = stepper_.accounting().epochs(progress_);
+  const json& settings = checkpoint.header.settings;
+  follow_settings(
+      progress_, spec_, epochs,
+      settings.is_object() ? settings.value("best.mode", std::string()) : std::string());
+  progress_.ended_by = reached_limit(progress_, spec_, epochs);
   progress_.finished = progress_.ended_by != EndedBy::nothing;
   progress_.validate |= progress_.finished && !was_finished;
   const bool elsewhere = session_.rank() != 0;

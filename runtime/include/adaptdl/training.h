@@ -217,9 +217,10 @@ class Training {
   // The loop:
 
   // The epochs that are not finished, from 0 in a new run, until the settings' limits (epochs,
-  // max_steps, early stopping) or epoch `end`, which replaces the settings' `epochs`. The first
-  // call of begin() waits for the run's state. Where the body leaves batches() early, the same
-  // epoch comes again, at the next batch. After the last epoch the model is saved.
+  // max_steps, early stopping) or epoch `end`, which replaces the settings' `epochs`: a schedule
+  // that lasts to the end of training lasts to `end`. The first call of begin() waits for the run's
+  // state. Where the body leaves batches() early, the same epoch comes again, at the next batch.
+  // After the last epoch the model is saved.
   Sequence<int64_t> epochs();
   Sequence<int64_t> remaining_epochs_until(int64_t end);
 

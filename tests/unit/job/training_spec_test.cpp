@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "core/base/error.h"
+#include "tests/unit/base/expect_error.h"
 
 namespace training_spec_test {
 
@@ -175,6 +176,27 @@ TEST_CASE("a cosine without length lasts to the end of training") {
   const TrainingSpec spec =
       parse(kSmall, {"epochs=10", "schedule=[{kind: warmup, epochs: 2}, {kind: cosine}]"});
   CHECK(spec.schedule[1].epochs == 8);
+}
+
+TEST_CASE("a part without length follows the epochs of a program's own loop") {
+  const std::vector<std::string> parts = {"schedule=[{kind: warmup, epochs: 2}, {kind: cosine}]"};
+  TrainingSpec spec = parse_training_spec(kSmall, "adaptdl.yaml", parts, /*own_data=*/true);
+  CHECK(spec.schedule[1].epochs == 0);
+  CHECK_ERROR(fit_schedule(spec), "schedule.1.epochs: is missing");
+  spec.epochs = 10;
+  fit_schedule(spec);
+  CHECK(spec.schedule[1].epochs == 8);
+  spec.epochs = 5;
+  fit_schedule(spec);
+  CHECK(spec.schedule[1].epochs == 3);
+  // A length that was given stays, and so does the refusal where the settings have `epochs`.
+  spec = parse(kSmall, {"epochs=10", "schedule=[{kind: cosine, epochs: 4}]"});
+  spec.epochs = 20;
+  fit_schedule(spec);
+  CHECK(spec.schedule[0].epochs == 4);
+  CHECK_ERROR(
+      parse_training_spec(kSmall, "adaptdl.yaml", {parts[0], "epochs=2"}, /*own_data=*/true),
+      "schedule.1.epochs: is missing");
 }
 
 TEST_CASE("optimizers and schedules have defaults of their own") {

@@ -55,6 +55,25 @@ TEST_CASE("a lone replica that measures no halves takes two passes above the ini
   }
 }
 
+TEST_CASE("without accumulation, a batch that too few replicas can take is told") {
+  TrainingSpec spec;
+  spec.batch.initial = spec.batch.max = 256;
+  spec.batch.atomic_max = 64;
+  const auto told = [&spec](int replicas) {
+    const BatchPolicy policy(spec, 100'000);
+    return policy.shortfall(policy.initial(replicas), replicas);
+  };
+  CHECK(told(1).empty());
+  spec.batch.accumulation = false;
+  CHECK(told(1) ==
+        "a step has 64 samples, fewer than batch.initial, 256: 1 replica takes at most "
+        "batch.atomic_max, 64, without gradient accumulation; raise batch.atomic_max, or train "
+        "with more replicas");
+  CHECK(told(3).find("192 samples") != std::string::npos);
+  CHECK(told(4).empty());
+  CHECK(told(7).empty());
+}
+
 TEST_CASE("a batch does not grow where steps in halves show that time grows with the samples") {
   const TrainingSpec spec = adaptive(Averaging::recent, true);
   // Steps of `whole_s` seconds, and halves of `half_s` between them.

@@ -25,9 +25,9 @@ CheckpointHeader at_step(int64_t step) {
 // One of each type, one without elements and one whose elements lie apart.
 std::vector<NamedTensor> various(int64_t number) {
   std::vector<NamedTensor> tensors;
-  for (const auto type :
-       {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kComplexFloat, at::kComplexDouble,
-        at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool}) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kComplexFloat,
+                          at::kComplexDouble, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte,
+                          at::kUInt16, at::kUInt32, at::kUInt64, at::kBool}) {
     tensors.push_back({at::toString(type), at::full({2, 3}, number, at::dtype(type))});
   }
   tensors.push_back({"scalar", at::full({}, number, at::kLong)});

@@ -85,6 +85,39 @@ TEST_CASE("a raised limit lets a finished training go on") {
   CHECK(reached_limit(stopped, spec, 0.5) == EndedBy::nothing);
 }
 
+TEST_CASE("a run that goes on judges by the metric and the mode of its settings") {
+  const Progress stopped = after(watching(Mode::min, 2), {1, 2, 3});
+  const auto ends = [&stopped](const TrainingSpec& spec, const std::string& mode_before) {
+    Progress progress = stopped;
+    follow_settings(progress, spec, 0.5, mode_before);
+    CHECK(progress.best.empty() == (progress.validations_since == 0));
+    return reached_limit(progress, spec, 0.5) == EndedBy::early_stopping;
+  };
+  TrainingSpec spec = watching(Mode::min, 2);
+  CHECK(ends(spec, "min"));
+  CHECK(ends(spec, ""));
+  spec.best->mode = Mode::max;
+  CHECK_FALSE(ends(spec, "min"));
+  CHECK(ends(spec, "max"));
+  spec.best = BestSpec{"loss", Mode::min};
+  CHECK_FALSE(ends(spec, "min"));
+}
+
+TEST_CASE("a run that goes on validates as often as its settings say now") {
+  TrainingSpec spec;
+  Progress progress;
+  progress.next_validation = 10;
+  const auto next = [&](double every, double epochs) {
+    spec.validate_every_epochs = every;
+    follow_settings(progress, spec, epochs, "");
+    return progress.next_validation;
+  };
+  CHECK(next(20, 3) == 10);
+  CHECK(next(10, 0) == 10);
+  CHECK(next(2, 3) == doctest::Approx(5));
+  CHECK(next(0.5, 4.25) == doctest::Approx(4.75));
+}
+
 TEST_CASE("the best validation is the smallest or the largest, the first one of equals") {
   const Progress least = after(watching(Mode::min, 0), {3, 1, 2, 1});
   CHECK(least.best.at("m") == 1);

@@ -288,6 +288,36 @@ TEST_CASE("a loop knows its newest step") {
   }
 }
 
+TEST_CASE("a schedule without length lasts to the end that the loop names") {
+  const std::string one = std::regex_replace(kSettings, std::regex("epochs: 2"), "epochs: 1");
+  {
+    Training training(one + "schedule: [{kind: cosine}]\n");
+    LinearModel model;
+    training.add_parameters({{"weight", model.weight}});
+    for (const int64_t epoch : training.remaining_epochs_until(2)) {
+      for (auto& batch : training.batches()) {
+        training.step(model.loss(batch));
+        CHECK(training.last_step().learning_rate > 0);
+        if (epoch == 1) break;
+      }
+      if (epoch == 1) break;
+    }
+    CHECK(training.last_step().step == 4);
+  }
+  const std::string late = std::regex_replace(kSettings, std::regex("epochs: 2"), "seed: 1") +
+                           "schedule: [{kind: warmup, epochs: 2}, {kind: cosine}]\n";
+  {
+    Training training(late);
+    LinearModel model;
+    training.add_parameters({{"weight", model.weight}});
+    CHECK(says(error_of([&] { training.epochs().begin(); }), "schedule.1.epochs: is missing"));
+  }
+  Training training(late);
+  LinearModel model;
+  training.add_parameters({{"weight", model.weight}});
+  CHECK(error_of([&] { training.remaining_epochs_until(3).begin(); }).empty());
+}
+
 TEST_CASE("a program's states are saved and loaded by name") {
   adaptdl::OpenProgram program;
   CHECK(program.state().empty());
