@@ -28,8 +28,12 @@ void occupy_standard_descriptors() {
   }
 }
 
-void complain(const std::string& sentence) {
-  const bool fancy = is_fancy(STDERR_FILENO, false);
+const char* variable(const char* name) {
+  return std::getenv(name);
+}
+
+void complain(const std::vector<std::string>& words, const std::string& sentence) {
+  const bool fancy = is_fancy(STDERR_FILENO, disables_color(words, variable));
   talk((fancy ? "\x1b[31;1madaptdl:\x1b[0m " : "adaptdl: ") + printable(sentence));
 }
 
@@ -39,8 +43,7 @@ std::string help_of(const Parsed& parsed, bool fancy) {
 }
 
 int dispatch(const std::vector<std::string>& words) {
-  const auto lookup = [](const char* name) { return std::getenv(name); };
-  const Parsed parsed = parse(words, lookup);
+  const Parsed parsed = parse(words, variable);
   switch (parsed.what) {
     case Parsed::What::version:
       print_line(version_line());
@@ -63,16 +66,16 @@ int guarded(Invocation invocation, const std::vector<std::string>& words) {
   } catch (const OutputClosed& closed) {
     return static_cast<int>(closed.exit_code());
   } catch (const UsageError& error) {
-    complain(error.what());
+    complain(words, error.what());
     talk(fmt::format("See `{}`.", help_hint(words)));
     return static_cast<int>(error.exit_code());
   } catch (const Error& error) {
-    complain(error.what());
+    complain(words, error.what());
     return static_cast<int>(error.exit_code());
   } catch (const std::bad_alloc&) {
-    complain("out of memory.");
+    complain(words, "out of memory.");
   } catch (const std::exception& error) {
-    complain(fmt::format("unexpected: {}", error.what()));
+    complain(words, fmt::format("unexpected: {}", error.what()));
   }
   return static_cast<int>(ExitCode::error);
 }

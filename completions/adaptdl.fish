@@ -141,7 +141,7 @@ complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l slots -x -d 'Numbe
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy -x -d 'Scheduling policy (adaptdl-policy(5)). Default: that of the configuration file, else proportional.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l policy-option -x -d 'Set an option of the policy.'
 complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l stop -d 'Stop the running service; jobs keep running.'
-complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l install -d 'Install a systemd user unit that starts the service with the machine.'
+complete -c adaptdl -n '__fish_seen_subcommand_from serve' -l install -d 'Install a systemd user unit that starts the service, with the other flags, when the machine starts.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l file -s f -rF -d 'Job file (adaptdl-job(5)); - is standard input. Default: adaptdljob.yaml in SOURCE.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l name -s n -x -d 'Prefix of the job\'s name; five characters are appended. Default: from the job file, folder or program.'
 complete -c adaptdl -n '__fish_seen_subcommand_from submit' -l replicas -x -d 'Number of replicas, or the range from which the scheduler chooses. Default: from the job file, else any number; of a command after --, 1. Also --nproc-per-node.'

@@ -549,7 +549,7 @@ _adaptdl() {
     '--policy[Scheduling policy (adaptdl-policy(5)). Default\: that of the configuration file, else proportional.]:NAME: ' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--stop[Stop the running service; jobs keep running.]' \
-    '--install[Install a systemd user unit that starts the service with the machine.]'
+    '--install[Install a systemd user unit that starts the service, with the other flags, when the machine starts.]'
     ;;
   submit)
     _arguments \

@@ -52,14 +52,20 @@ def takes_value(option):
 
 # --- bash ---------------------------------------------------------------------------------------
 
+def bash_paths(action):
+    """Shell code that completes a path, which may have blanks."""
+    return (f'mapfile -t COMPREPLY < <(compgen {action} -- "$current"); '
+            'compopt -o filenames 2>/dev/null')
+
+
 def bash_candidates(kind, choices):
     """Shell code that completes a value of this kind."""
     if choices:
         return f'COMPREPLY=($(compgen -W "{" ".join(choices)}" -- "$current"))'
     if kind == 'file':
-        return 'COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames 2>/dev/null'
+        return bash_paths('-f')
     if kind == 'directory':
-        return 'COMPREPLY=($(compgen -d -- "$current")); compopt -o filenames 2>/dev/null'
+        return bash_paths('-d')
     if kind == 'job':
         return ('COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" '
                 '-- "$current"))')

@@ -1,9 +1,12 @@
+#include <exception>
+
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/frame/cluster_flags.h"
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
 #include "cli/show/jobs.h"
+#include "core/base/error.h"
 #include "core/client/cluster_choice.h"
 #include "core/client/config_file.h"
 #include "core/client/open_cluster.h"
@@ -36,14 +39,21 @@ std::string state_text(const Json& service) {
 }
 
 bool is_chosen(const ClusterChoice& choice, const kube::ContextName& context) {
+  if (choice.local()) return false;  // whatever a context is called
   return choice.name == context.name || (choice.name == kKubernetesCluster &&
                                          choice.kubernetes.context.empty() && context.current);
 }
 
 int list_clusters(const Arguments& arguments) {
   const ClusterChoice choice = chosen_cluster(arguments);
-  const std::vector<kube::ContextName> contexts = kube::list_contexts(
-      {.kubeconfig = arguments.text("kubeconfig"), .context = "", .name_space = ""});
+  std::vector<kube::ContextName> contexts;
+  std::exception_ptr problem;  // of the kubeconfig, without which there is still this machine
+  try {
+    contexts = kube::list_contexts(
+        {.kubeconfig = arguments.text("kubeconfig"), .context = "", .name_space = ""});
+  } catch (const Error&) {
+    problem = std::current_exception();
+  }
   const Json service = local_service();
   if (arguments.json()) {
     Json clusters = {{{"name", kLocalCluster},
@@ -60,6 +70,7 @@ int list_clusters(const Arguments& arguments) {
            {"namespace", context.name_space.empty() ? "default" : context.name_space}});
     }
     print_json({{"clusters", std::move(clusters)}});
+    if (problem) std::rethrow_exception(problem);
     return 0;
   }
   std::vector<std::vector<std::string>> rows = {
@@ -69,6 +80,7 @@ int list_clusters(const Arguments& arguments) {
                     context.current ? "Kubernetes, current" : "Kubernetes", context.server});
   }
   print(table({"CHOSEN", "NAME", "KIND", "STATE"}, rows));
+  if (problem) std::rethrow_exception(problem);
   return 0;
 }
 

@@ -9,6 +9,8 @@
 #include "core/base/number.h"
 #include "core/base/process.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
+#include "core/kube/config.h"
 #include "core/launch/run/libtorch.h"
 #include "core/launch/run/worker_image.h"
 
@@ -144,16 +146,26 @@ Finding certificates() {
 }
 
 Finding clusters() {
-  Finding finding{.name = "clusters", .status = Status::note};
-  std::string path;
+  Finding finding{.name = "clusters", .status = Status::note, .detail = "none configured"};
+  finding.facts = {{"kubeconfig", nullptr}, {"problem", nullptr}};
+  std::vector<std::string> paths;
   if (const auto chosen = environment_variable("KUBECONFIG")) {
-    path = chosen->substr(0, chosen->find(':'));
+    paths = adaptdl::split(*chosen, ':');
   } else if (const auto home = environment_variable("HOME")) {
-    path = join_path(*home, ".kube/config");
+    paths = {join_path(*home, ".kube/config")};
   }
-  const bool there = !path.empty() && path_exists(path);
-  finding.detail = there ? "configured in " + path + " (not contacted)" : "none configured";
-  finding.facts = {{"kubeconfig", there ? Json(path) : Json(nullptr)}};
+  const auto path = std::find_if(paths.begin(), paths.end(), path_exists);
+  if (path == paths.end()) return finding;
+  finding.facts["kubeconfig"] = *path;
+  try {
+    finding.detail = kube::list_contexts({}).empty()
+                         ? "none configured: " + *path + " defines no context"
+                         : "configured in " + *path + " (not contacted)";
+  } catch (const Error& error) {
+    finding.detail = error.what();
+    finding.fix = "correct that file, or name another in KUBECONFIG; only clusters need it";
+    finding.facts["problem"] = error.what();
+  }
   return finding;
 }
 

@@ -1,7 +1,10 @@
+#include <sys/stat.h>
+
 #include "cli/commands.h"
 #include "cli/embedded.h"
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
+#include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/job/weights_export.h"
 #include "core/job/weights_file.h"
@@ -9,10 +12,20 @@
 namespace adaptdl::cli {
 namespace {
 
+bool are_one_file(const std::string& one, const std::string& other) {
+  struct stat first {
+  }, second{};
+  return stat(one.c_str(), &first) == 0 && stat(other.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 int run_export(const Arguments& arguments) {
   const std::string from = *arguments.positional("MODEL");
   const std::string to = *arguments.positional("FILE");
   const WeightsFormat format = weights_format(to);
+  if (are_one_file(from, to)) {
+    fail("{}: the destination is the source; name another file", to);
+  }
   const WeightsFile weights = open_weights(from);
   export_weights(weights, format, to);
   uint64_t bytes = 0;

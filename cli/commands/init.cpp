@@ -9,9 +9,10 @@ namespace adaptdl::cli {
 namespace {
 
 std::string how_to_build(const std::string& folder, bool meson) {
-  const std::string build = join_path(folder, "build");
-  return meson ? fmt::format("meson setup {} {} && ninja -C {}", build, folder, build)
-               : fmt::format("cmake -B {} -S {} && cmake --build {}", build, folder, build);
+  const std::string build = shell_word(join_path(folder, "build"));
+  const std::string source = shell_word(folder);
+  return meson ? fmt::format("meson setup {} {} && ninja -C {}", build, source, build)
+               : fmt::format("cmake -B {} -S {} && cmake --build {}", build, source, build);
 }
 
 int run_init(const Arguments& arguments) {
@@ -35,9 +36,11 @@ int run_init(const Arguments& arguments) {
       templates::write(name, folder, {.text_files = texts, .meson = meson, .force = force});
   std::vector<std::string> paths;
   for (const std::string& file : written.files) paths.push_back(join_path(folder, file));
-  const std::string next = chosen.is_archive ? "adaptdl run " + join_path(folder, "train.pt")
-                                             : how_to_build(folder, meson) + " && adaptdl run " +
-                                                   join_path(folder, "build/train");
+  const std::string program =
+      shell_word(join_path(folder, chosen.is_archive ? "train.pt" : "build/train"));
+  const std::string next = chosen.is_archive
+                               ? "adaptdl run " + program
+                               : how_to_build(folder, meson) + " && adaptdl run " + program;
   if (arguments.json()) {
     print_json({{"files", paths}, {"about", written.about}, {"next", next}});
     return 0;

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <map>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <thread>
@@ -67,9 +68,37 @@ local::SlotCounts slots_flag(const std::string& text) {
   }
 }
 
+// The flags with which the unit starts the service.
+std::vector<std::string> unit_flags(const Arguments& arguments) {
+  std::vector<std::string> flags;
+  for (const char* name : {"slots", "policy"}) {
+    if (arguments.given(name)) flags.push_back(fmt::format("--{}={}", name, arguments.text(name)));
+  }
+  for (const std::string& option : arguments.list("policy-option")) {
+    flags.push_back("--policy-option=" + option);
+  }
+  return flags;
+}
+
+// Whoever writes the unit is told of a mistake, which else only the log of the service has.
+void check_policy(const std::string& name, const std::map<std::string, double>& options) {
+  try {
+    make_policy(name, options);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--policy: {}.", error.what()));
+  }
+}
+
 int run_serve(const Arguments& arguments) {
-  if (arguments.flag("stop")) return stop();
-  if (arguments.flag("install")) return install_unit(arguments.quiet());
+  if (arguments.flag("stop")) {
+    if (arguments.flag("install")) {
+      throw UsageError("--stop and --install exclude each other; remove one of the two.");
+    }
+    for (const char* flag : {"slots", "policy", "policy-option"}) {
+      if (arguments.on_line(flag)) throw UsageError(fmt::format("--stop: omit --{}.", flag));
+    }
+    return stop();
+  }
   local::ServiceOptions options;
   options.paths = local::local_paths();
   options.adaptdl = this_program();
@@ -80,6 +109,12 @@ int run_serve(const Arguments& arguments) {
   options.scheduling.options = policy_options(arguments.list("policy-option"));
   if (!options.scheduling.options.empty() && !options.scheduling.policy) {
     throw UsageError("--policy-option: name the --policy too.");
+  }
+  if (arguments.flag("install")) {
+    if (options.scheduling.policy) {
+      check_policy(*options.scheduling.policy, options.scheduling.options);
+    }
+    return install_unit(unit_flags(arguments), arguments.quiet());
   }
   raise_descriptor_limit();  // each long poll needs one
   local::Service(options).run();
@@ -111,7 +146,8 @@ Command serve_command() {
             .repeat = true},
            {.name = "stop", .doc = "Stop the running service; jobs keep running."},
            {.name = "install",
-            .doc = "Install a systemd user unit that starts the service with the machine."}},
+            .doc = "Install a systemd user unit that starts the service, with the other flags, "
+                   "when the machine starts."}},
       .examples = {{"adaptdl serve --slots 2 --policy pollux",
                     "Share two slots with the policy Pollux."},
                    {"adaptdl serve --slots fast=8,slow=16",

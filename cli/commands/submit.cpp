@@ -39,8 +39,9 @@ int wait_for_end(JobQuery& query, const std::string& name, const Arguments& argu
       logs(false);
     });
     logs(true);
+    if (result.code != ExitCode::ok) throw Error(result.sentence, result.code);
     if (!arguments.quiet()) talk(result.sentence);
-    return static_cast<int>(result.code);
+    return 0;
   } catch (const Detached&) {
     talk(fmt::format(
         "\n{} keeps running; `adaptdl wait {}` waits for it, `adaptdl cancel {}` ends it.", name,

@@ -10,6 +10,16 @@
 #include "core/base/text.h"
 
 namespace adaptdl::cli {
+namespace {
+
+// The columns of UTF-8 text on a terminal, if each character takes one.
+size_t columns_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace
 
 void print_json(const Json& value) {
   print_line(dump_json(value));
@@ -35,15 +45,15 @@ std::string table(const std::vector<std::string>& head,
     for (std::string& cell : row) cell = without_controls(std::move(cell));
   }
   std::vector<size_t> widths(head.size());
-  for (size_t i = 0; i < head.size(); ++i) widths[i] = head[i].size();
+  for (size_t i = 0; i < head.size(); ++i) widths[i] = columns_of(head[i]);
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
   }
   std::string text;
   const auto add = [&](const std::vector<std::string>& row) {
     for (size_t i = 0; i < row.size(); ++i) {
       text += row[i];
-      if (i + 1 < row.size()) text.append(widths[i] - row[i].size() + 2, ' ');
+      if (i + 1 < row.size()) text.append(widths[i] - columns_of(row[i]) + 2, ' ');
     }
     while (text.ends_with(' ')) text.pop_back();  // the last columns may be empty
     text += '\n';

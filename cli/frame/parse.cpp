@@ -76,7 +76,8 @@ bool flag_value(const std::string& text, const std::string& where) {
   for (const char* no : {"0", "false", "no", "off"}) {
     if (text == no) return false;
   }
-  throw UsageError(fmt::format("{}: invalid value {}; use 1 (yes) or 0 (no).", where, text));
+  throw UsageError(fmt::format("{}: invalid value {}; use 1 (yes) or 0 (no).", where,
+                               text.empty() ? "''" : text));
 }
 
 std::vector<std::string> split_blanks(const std::string& text) {
@@ -125,6 +126,11 @@ bool Arguments::given(std::string_view name) const {
   return value != nullptr && value->given;
 }
 
+bool Arguments::on_line(std::string_view name) const {
+  const Value* value = find(name);
+  return value != nullptr && value->on_line;
+}
+
 std::optional<std::string> Arguments::positional(std::string_view name) const {
   const auto found = positionals_.find(name);
   if (found == positionals_.end()) return std::nullopt;
@@ -155,6 +161,7 @@ class Parser {
       }
     }
     if (command_ != nullptr && command_->program_follows) split_program(words, arguments);
+    const std::vector<std::string> unflagged = split_flags(words);
     std::reverse(words.begin(), words.end());  // CLI11 expects this order
     try {
       app_.parse(words);
@@ -163,7 +170,12 @@ class Parser {
     }
     for (const Entry& entry : entries_) take(entry, arguments);
     if (arguments.flag("help") || arguments.flag("version")) return arguments;
-    take_positionals(app_.remaining(), arguments);
+    std::vector<std::string> positionals = app_.remaining();
+    for (const std::string& word : positionals) {
+      if (is_flag(word)) unknown_flag(word);
+    }
+    positionals.insert(positionals.end(), unflagged.begin(), unflagged.end());
+    take_positionals(positionals, arguments);
     return arguments;
   }
 
@@ -187,29 +199,80 @@ class Parser {
     entries_.push_back({option, variable_name(command, option), parsed});
   }
 
+  const Option* find_flag(std::string_view name) const {
+    for (const Entry& entry : entries_) {
+      const Option& option = entry.option;
+      if (name == option.name || (!name.empty() && name == option.other_name)) return &option;
+    }
+    return nullptr;
+  }
+
+  const Option* find_letter(char letter) const {
+    for (const Entry& entry : entries_) {
+      if (letter == entry.option.letter) return &entry.option;
+    }
+    return nullptr;
+  }
+
+  // The index of the word that follows the flag words[at] and its value. CLI11 takes "--flag=" for
+  // a flag whose value follows, so an empty value becomes a word.
+  size_t after_flag(std::vector<std::string>& words, size_t at) const {
+    const std::string word = words[at];
+    const Option* option = nullptr;
+    bool attached = false;
+    if (word.starts_with("--")) {
+      const size_t equals = std::min(word.find('='), word.size());
+      option = find_flag(std::string_view(word).substr(2, equals - 2));
+      attached = equals + 1 < word.size();
+      if (option != nullptr && equals + 1 == word.size()) {
+        if (option->kind == Kind::flag) {
+          throw UsageError(
+              fmt::format("--{}: the value is empty; use 1 (yes) or 0 (no).", option->name));
+        }
+        words[at].pop_back();
+        words.insert(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, "");
+      }
+    } else {
+      for (size_t i = 1; i < word.size(); ++i) {  // -vojson is -v -o json
+        option = find_letter(word[i]);
+        attached = i + 1 < word.size();
+        if (option == nullptr || option->kind != Kind::flag) break;
+      }
+    }
+    if (option == nullptr || option->kind == Kind::flag || attached) return at + 1;
+    if (at + 1 == words.size()) {
+      throw UsageError(fmt::format("--{} needs a value: {}{}", option->name, option->value,
+                                   option->value.ends_with('.') ? "" : "."));
+    }
+    return at + 2;
+  }
+
+  // Leaves in `words` what stands before "--", which ends the flags, and returns what stands after.
+  std::vector<std::string> split_flags(std::vector<std::string>& words) const {
+    std::vector<std::string> others;
+    for (size_t next = 0; next < words.size();) {
+      if (words[next] == "--") {
+        const auto dashes = words.begin() + static_cast<std::ptrdiff_t>(next);
+        others.assign(dashes + 1, words.end());
+        words.erase(dashes, words.end());
+      } else {
+        next = is_flag(words[next]) ? after_flag(words, next) : next + 1;
+      }
+    }
+    return others;
+  }
+
   // Leaves the flags in `words`.
   void split_program(std::vector<std::string>& words, Arguments& arguments) const {
     size_t next = 0;
     while (next < words.size() && is_flag(words[next]) && words[next] != "--") {
-      std::string& word = words[next++];
-      const size_t equals = std::min(word.find('='), word.size());
+      std::string& word = words[next];
       if (word.starts_with("--")) {
+        const size_t equals = std::min(word.find('='), word.size());
         std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals), '_', '-');
       }
-      const std::string name = word.substr(0, equals);
-      bool empty = false;
-      for (const auto& [option, variable, parsed] : entries_) {
-        const bool same = name == fmt::format("--{}", option.name) ||
-                          (option.letter != 0 && name == fmt::format("-{}", option.letter));
-        if (same && option.kind != Kind::flag && equals == word.size()) ++next;
-        // CLI11 takes "--rdzv-id=" of an empty variable for a flag without a value.
-        if (same && option.kind != Kind::flag && equals + 1 == word.size()) empty = true;
-      }
-      if (!empty) continue;
-      word.pop_back();
-      words.insert(words.begin() + static_cast<std::ptrdiff_t>(next++), "");
+      next = after_flag(words, next);
     }
-    next = std::min(next, words.size());
     const auto program = words.begin() + static_cast<std::ptrdiff_t>(next);
     const bool dashes = program != words.end() && *program == "--";
     arguments.rest_.assign(program + (dashes ? 1 : 0), words.end());
@@ -222,7 +285,7 @@ class Parser {
     std::string where = fmt::format("--{}", option.name);
     if (entry.parsed->count() > 0) {
       value.texts = entry.parsed->results();
-      value.given = true;
+      value.given = value.on_line = true;
     } else if (const char* text = option.variable ? environment_(entry.variable.c_str()) : nullptr;
                text != nullptr && *text != 0) {
       where = entry.variable;
@@ -241,25 +304,21 @@ class Parser {
   }
 
   void take_positionals(const std::vector<std::string>& words, Arguments& arguments) const {
-    for (const std::string& word : words) {
-      if (is_flag(word) && word != "--") unknown_flag(word);
-    }
     size_t next = 0;
     for (const std::string& word : words) {
-      if (word == "--") continue;
       if (next == command_->positionals.size()) {
         throw UsageError(fmt::format(
             "{}: unexpected argument.{}", word,
             command_->arguments_after_dashes ? " Give arguments of the program after --." : ""));
       }
       const Positional& positional = command_->positionals[next];
+      const Option as_option = {
+          .name = positional.name, .kind = positional.kind, .choices = positional.choices};
+      check_value(as_option, word, std::string(positional.name));
       if (positional.kind == Kind::words || positional.repeat) {
         arguments.rest_.push_back(word);
         continue;
       }
-      const Option as_option = {
-          .name = positional.name, .kind = positional.kind, .choices = positional.choices};
-      check_value(as_option, word, std::string(positional.name));
       arguments.positionals_[std::string(positional.name)] = word;
       ++next;
     }
@@ -348,6 +407,22 @@ Parsed parse(const std::vector<std::string>& words, const Environment& environme
     parsed.what = Parsed::What::command;
   }
   return parsed;
+}
+
+bool disables_color(const std::vector<std::string>& words, const Environment& environment) {
+  const char* variable = environment("ADAPTDL_NO_COLOR");
+  std::string text = variable != nullptr ? variable : "";
+  constexpr std::string_view kFlag = "--no-color";
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (word == kFlag) text = "1";
+    if (word.starts_with("--no-color=")) text = word.substr(kFlag.size() + 1);
+  }
+  try {
+    return !text.empty() && flag_value(text, "");
+  } catch (const UsageError&) {  // parse() tells
+    return false;
+  }
 }
 
 std::string help_hint(const std::vector<std::string>& words) {

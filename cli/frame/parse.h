@@ -30,6 +30,7 @@ class Arguments {
   std::vector<std::string> list(std::string_view name) const;
   // Set by flag or environment, not by default.
   bool given(std::string_view name) const;
+  bool on_line(std::string_view name) const;  // set by flag
   std::optional<std::string> positional(std::string_view name) const;
   const std::vector<std::string>& rest() const {
     return rest_;
@@ -44,6 +45,7 @@ class Arguments {
   struct Value {
     std::vector<std::string> texts;
     bool given = false;
+    bool on_line = false;
   };
   const Value* find(std::string_view name) const;
   std::map<std::string, Value, std::less<>> values_;
@@ -62,6 +64,9 @@ struct Parsed {
 // Throws UsageError for unknown commands and flags (with a suggestion), bad values, too many or
 // missing arguments. `words` are argv[1..].
 Parsed parse(const std::vector<std::string>& words, const Environment& environment);
+
+// Whether --no-color or its variable disables colours, of words that need not be valid otherwise.
+bool disables_color(const std::vector<std::string>& words, const Environment& environment);
 
 // "adaptdl run --help": the help for a mistake in these words.
 std::string help_hint(const std::vector<std::string>& words);

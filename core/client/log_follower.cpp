@@ -73,6 +73,10 @@ void LogFollower::tail(std::optional<int64_t> count, std::optional<Seconds> sinc
     }
     skip(path(replica), log.file);
     read(replica, log, keep);
+    if (count && !log.partial.empty()) {  // the last line, which next() passes on
+      if (*count == 0) log.partial.clear();
+      if (*count > 0 && static_cast<int64_t>(lines.size()) == *count) lines.pop_front();
+    }
     for (const std::string& line : lines) take(replica, line);
   }
 }

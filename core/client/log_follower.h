@@ -23,8 +23,8 @@ class LogFollower {
   LogFollower(std::string folder, std::optional<int64_t> only);
 
   // Passes on the last `count` lines of each replica (nothing: all) that are not older than
-  // `since`, to the second, one replica after the other. Later calls of next() start after them.
-  // Throws Error.
+  // `since`, to the second, one replica after the other. Later calls of next() start after them. A
+  // last line without a newline is one of the `count`, and waits for next(). Throws Error.
   void tail(std::optional<int64_t> count, std::optional<Seconds> since, const LogLine& take);
 
   // Passes on new lines; returns whether there were any. Incomplete lines wait, unless `all`.

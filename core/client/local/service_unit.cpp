@@ -24,10 +24,10 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
 }
 
-// Quoted for systemd: a path may contain blanks and percent signs.
-std::string quoted(const std::string& path) {
+// Quoted for systemd: a word may contain blanks and percent signs.
+std::string quoted(const std::string& word) {
   std::string result = "\"";
-  for (const char c : path) {
+  for (const char c : word) {
     if (c == '"' || c == '\\') result += '\\';
     if (c == '%' || c == '$') result += c;
     result += c;
@@ -48,14 +48,16 @@ std::string this_program() {
   return text;
 }
 
-std::string service_unit(const std::string& path) {
+std::string service_unit(const std::string& path, const std::vector<std::string>& flags) {
+  std::string command = quoted(path) + " serve";
+  for (const std::string& flag : flags) command += " " + quoted(flag);
   return fmt::format(
       "[Unit]\n"
       "Description=adaptdl: shares this machine among training jobs\n"
       "Documentation=man:adaptdl-serve(1)\n"
       "\n"
       "[Service]\n"
-      "ExecStart={} serve\n"
+      "ExecStart={}\n"
       "ExecReload=/bin/kill -HUP $MAINPID\n"
       "Restart=on-failure\n"
       "# Jobs outlive the service; the next one finds them again.\n"
@@ -63,13 +65,13 @@ std::string service_unit(const std::string& path) {
       "\n"
       "[Install]\n"
       "WantedBy=default.target\n",
-      quoted(path));
+      command);
 }
 
-int install_unit(bool quiet) {
+int install_unit(const std::vector<std::string>& flags, bool quiet) {
   const std::string file = join_path(unit_folder(), kUnitName);
   make_directories(unit_folder());
-  write_file_atomic(file, service_unit(this_program()));
+  write_file_atomic(file, service_unit(this_program(), flags));
   print_line(file);
   if (quiet) return 0;
   talk(

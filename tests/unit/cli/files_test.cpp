@@ -50,6 +50,19 @@ TEST_CASE("logs: the tail of each replica, then what comes") {
   CHECK(lines.now() == "3:never finished ");
 }
 
+TEST_CASE("logs: a last line without a newline is one of the tail") {
+  const TemporaryDirectory folder;
+  append(folder.file("replica-0.log"), "a\nb\nhalf");
+  for (const auto& [count, expected] : std::vector<std::pair<int64_t, std::string>>{
+           {0, ""}, {1, "0:half "}, {2, "0:b 0:half "}, {9, "0:a 0:b 0:half "}}) {
+    LogFollower follower(folder.path(), std::nullopt);
+    Collected lines;
+    follower.tail(count, std::nullopt, lines.take);
+    follower.next(lines.take, true);
+    CHECK(lines.now() == expected);
+  }
+}
+
 TEST_CASE("logs: nothing is lost when a file is rotated") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("replica-1.log");

@@ -119,6 +119,60 @@ TEST_CASE("values: as a word, after =, and beside a letter") {
   }
 }
 
+TEST_CASE("an empty value after = is the value") {
+  CHECK(parse_with({"run", "--name=", "x.pt"}).arguments.positional("PROGRAM") == "x.pt");
+  CHECK(parse_with({"run", "x.pt", "--name="}).arguments.text("name").empty());
+  CHECK(parse_with({"run", "x.pt", "--name="}).arguments.given("name"));
+  CHECK(parse_with({"submit", "--name=", "-n", "b"}).arguments.text("name") == "b");
+  CHECK(usage_error({"submit", "--jobfile=", "x"}) == "--file: the value is empty.");
+  CHECK(contains(usage_error({"logs", "--tail=", "5"}), "--tail"));
+  CHECK(contains(usage_error({"ls", "--format="}), "--format: invalid value ''"));
+  CHECK(usage_error({"ls", "--all="}) == "--all: the value is empty; use 1 (yes) or 0 (no).");
+  CHECK(usage_error({"wait", ""}) == "JOB: the value is empty.");
+  CHECK(usage_error({"wait", "a", "--", ""}) == "JOB: the value is empty.");
+}
+
+TEST_CASE("a flag without its value says what it takes") {
+  CHECK(usage_error({"ls", "-q", "--format"}).starts_with("--format needs a value: "));
+  CHECK(usage_error({"wait", "a", "--timeout"}) == "--timeout needs a value: DURATION.");
+  CHECK(usage_error({"ls", "-qo"}).starts_with("--format needs a value"));
+  CHECK(contains(usage_error({"run", "--name", "--", "x"}), "--name needs a value: "));
+  CHECK(contains(usage_error({"torchrun", "--log_dir"}), "--log-dir needs a value: "));
+}
+
+TEST_CASE("-- ends the flags, whoever gets what follows") {
+  CHECK(parse_with({"inspect", "--", "-w.pt"}).arguments.positional("PATH") == "-w.pt");
+  CHECK(parse_with({"wait", "a", "--", "-b", "--"}).arguments.rest() == Words{"a", "-b", "--"});
+  CHECK(parse_with({"wait", "--timeout", "--", "a", "--", "--for"}).arguments.rest() ==
+        Words{"a", "--for"});
+  CHECK(parse_with({"--", "ls"}).command->name == "ls");
+  CHECK(usage_error({"inspect", "-w.pt", "--"}) == "unknown flag -w.pt.");
+}
+
+TEST_CASE("colours are disabled by a flag or its variable, also of wrong words") {
+  const auto disabled = [](const Words& words, const char* variable) {
+    return disables_color(words, [=](const char* name) {
+      return std::string_view(name) == "ADAPTDL_NO_COLOR" ? variable : nullptr;
+    });
+  };
+  CHECK_FALSE(disabled({"runn"}, nullptr));
+  CHECK(disabled({"runn", "--no-color"}, nullptr));
+  CHECK(disabled({"runn"}, "1"));
+  CHECK_FALSE(disabled({"runn"}, "0"));
+  CHECK_FALSE(disabled({"runn"}, ""));
+  CHECK_FALSE(disabled({"runn"}, "maybe"));
+  CHECK_FALSE(disabled({"runn", "--no-color=false"}, "1"));
+  CHECK_FALSE(disabled({"run", "x", "--", "--no-color"}, nullptr));
+}
+
+TEST_CASE("what is on the line is told from what a variable sets") {
+  const Arguments arguments =
+      parse_with({"run", "x.pt", "--name", "n"}, {{"ADAPTDL_RUN_REPLICAS", "2"}}).arguments;
+  CHECK(arguments.on_line("name"));
+  CHECK(arguments.given("replicas"));
+  CHECK_FALSE(arguments.on_line("replicas"));
+}
+
 TEST_CASE("a name that a flag has besides") {
   for (const char* name : {"-f", "--file", "--jobfile"}) {
     CHECK(parse_with({"submit", name, "job.yaml"}).arguments.text("file") == "job.yaml");

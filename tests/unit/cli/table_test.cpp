@@ -4,6 +4,8 @@
 
 #include "cli/commands.h"
 #include "cli/frame/help.h"
+#include "cli/frame/output.h"
+#include "core/base/text.h"
 
 namespace adaptdl::cli {
 namespace {
@@ -112,6 +114,24 @@ TEST_CASE("records are complete") {
             option->choices.end());
     }
   }
+}
+
+// The help and the man pages make what stands between two backticks of a line bold.
+TEST_CASE("no code of the manual crosses a line") {
+  const auto check = [](std::string_view name, std::string_view text) {
+    for (const std::string& line : split(text, '\n')) {
+      INFO(name);
+      INFO(line);
+      CHECK(std::count(line.begin(), line.end(), '`') % 2 == 0);
+    }
+  };
+  for (const Command& command : commands()) check(command.name, command.text);
+  for (const CommandGroup& group : command_groups()) check(group.name, group.text);
+}
+
+TEST_CASE("a table counts characters, not bytes") {
+  CHECK(table({"NAME", "KIND"}, {{"\xc3\xa9t\xc3\xa9-of-1", "run"}, {"b", "job"}}) ==
+        "NAME      KIND\n\xc3\xa9t\xc3\xa9-of-1  run\nb         job\n");
 }
 
 TEST_CASE("help fits into 88 columns") {

@@ -1,0 +1,21 @@
+#include "core/client/local/service_unit.h"
+
+#include <doctest/doctest.h>
+
+namespace adaptdl::client {
+namespace {
+
+bool has_line(const std::string& text, const std::string& line) {
+  return text.find("\n" + line + "\n") != std::string::npos;
+}
+
+TEST_CASE("the unit starts the service with its flags, as systemd reads them") {
+  CHECK(has_line(service_unit("/usr/bin/adaptdl", {}), R"(ExecStart="/usr/bin/adaptdl" serve)"));
+  const std::string unit =
+      service_unit("/a b/adaptdl", {"--slots=fast=2,slow=6", R"(--policy=a "%$\)"});
+  CHECK(has_line(
+      unit, R"(ExecStart="/a b/adaptdl" serve "--slots=fast=2,slow=6" "--policy=a \"%%$$\\")"));
+}
+
+}  // namespace
+}  // namespace adaptdl::client
