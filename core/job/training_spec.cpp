@@ -278,10 +278,12 @@ void fit_schedule(TrainingSpec& spec) {
   if (spec.schedule.empty() || !spec.schedule.back().to_end) return;
   double before = 0.0;
   for (size_t i = 0; i + 1 < spec.schedule.size(); ++i) before += spec.schedule[i].epochs;
-  if (!(spec.epochs > before)) {
+  SchedulePart& last = spec.schedule.back();
+  if (spec.epochs > before) {
+    last.epochs = spec.epochs - before;
+  } else if (last.epochs == 0) {
     fail("schedule.{}.epochs: {}", spec.schedule.size() - 1, settings::nothing_left(spec.epochs));
   }
-  spec.schedule.back().epochs = spec.epochs - before;
 }
 
 }  // namespace adaptdl

@@ -216,7 +216,7 @@ TrainingSpec parse_training_spec(const std::string& yaml, const std::string& fil
 // Gives a last part of the schedule whose formula needs a length, and that has none of its own,
 // what the parts before leave of `spec.epochs`. parse_training_spec() has done so, except with
 // `own_data` where the settings have no `epochs` and nothing is left of the default: call it before
-// training, and after another change of `epochs`. Throws Error if nothing is left.
+// training, and after another change of `epochs`. Throws Error if it has none, and none is left.
 void fit_schedule(TrainingSpec& spec);
 
 // One setting for `adaptdl inspect`: dotted key, its value as text, what it means.

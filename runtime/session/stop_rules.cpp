@@ -28,12 +28,16 @@ EndedBy reached_limit(const Progress& progress, const TrainingSpec& spec, double
 
 void follow_settings(Progress& progress, const TrainingSpec& spec, double epochs,
                      const std::string& mode_before) {
-  progress.next_validation =
-      std::min(progress.next_validation, epochs + kRounding + spec.validate_every_epochs);
-  if (!spec.best || progress.best.empty()) return;
-  const std::string mode = spec.best->mode == BestSpec::Mode::max ? "max" : "min";
-  const bool same_mode = mode_before.empty() || mode_before == mode;
-  if (same_mode && progress.best.contains(spec.best->metric)) return;
+  // At a multiple, as if it had been so from the start.
+  const double every = spec.validate_every_epochs;
+  const double next = every * (std::floor((epochs + kRounding) / every) + 1);
+  progress.next_validation = std::min(progress.next_validation, next);
+  if (spec.best) {
+    const std::string mode = spec.best->mode == BestSpec::Mode::max ? "max" : "min";
+    const bool same_mode = mode_before.empty() || mode_before == mode;
+    if (progress.best.empty()) return;
+    if (same_mode && progress.best.contains(spec.best->metric)) return;
+  }
   progress.best.clear();
   progress.best_step = 0;
   progress.to_improve = 0;

@@ -133,7 +133,10 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
     const auto found = refusals.find(job.name);
     if (found == refusals.end()) continue;
     std::map<std::string, int> took = found->second;
-    for (const std::string& node : job.nodes) took.erase(node);  // the job keeps its nodes
+    // It keeps its nodes.
+    for (auto& [node, some] : took) {
+      some = std::max(some, static_cast<int>(std::ranges::count(job.nodes, node)));
+    }
     const auto takes = [&](const ClusterNode& node) {
       const auto refused = took.find(node.name);
       return refused == took.end() ? kPlenty : refused->second;
@@ -142,7 +145,8 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
       return takes(node) > 0 && meets_conditions(node, job);
     });
     if (took.empty() || !others) continue;
-    const std::string name = fmt::format("refused:{}", fmt::join(std::views::keys(took), ","));
+    const std::string name =
+        fmt::format("refused:{}:{}", job.name, fmt::join(std::views::keys(took), ","));
     job.request[name] = 1;
     for (ClusterNode& node : view.nodes) {
       if (const int64_t some = takes(node); some > 0) node.free_for_jobs[name] = some;
@@ -153,7 +157,9 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
 // See the header. `nodes`: as the cluster reports them.
 void keep_lost_devices(SchedulerView& view, const std::vector<NodeFacts>& nodes) {
   std::map<std::string_view, const Resources*> reported;  // by node
-  for (const NodeFacts& node : nodes) reported[node.name] = &node.allocatable;
+  for (const NodeFacts& node : nodes) {
+    if (node.ready && !node.leaving) reported[node.name] = &node.allocatable;
+  }
   std::map<std::string, Resources> held;  // by node
   for (ClusterJob& job : view.jobs) {
     if (job.phase != JobPhase::running) continue;
@@ -212,12 +218,13 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
   for (const JobObject& job : jobs) {
     if (!schedulable(job)) continue;
     const auto bound = bounds.find(job.id());
-    const bool bounded = bound != bounds.end();
-    const bool enough = !bounded || bound->second >= std::max(1, job.min_replicas);
-    if (!enough && job.status.allocation.empty()) continue;
+    const int most = bound == bounds.end() ? kUnbounded : bound->second;
+    if (most == 0 && job.status.allocation.empty()) continue;
     const Json spec = spec_of_pod(job, settings);
     ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
-    if (bounded && enough) seen.max_replicas = std::min(seen.max_replicas, bound->second);
+    if (most > 0) {
+      seen.max_replicas = std::min(seen.max_replicas, std::max({most, 1, seen.min_replicas}));
+    }
     if (!history.empty()) seen.length_rank = history.rank(likeness_of(job), seen.attained_service);
     for (const auto& [name, taint] : taints) {
       if (!tolerates(spec, Json::array({taint}))) seen.request[name] = 1;

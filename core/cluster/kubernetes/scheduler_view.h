@@ -10,7 +10,7 @@
 //   affinity:TEXT             nodes that meet the pods' affinity have it
 //   accelerators:NAMES        nodes with accelerators among them have it; jobs that name them
 //                             request it
-//   refused:NODE,...          all other nodes have plenty of it, these as much as they took of the
+//   refused:JOB:NODE,...      all other nodes have plenty of it, these as much as they took of the
 //                             job's pods, of which they refused others lately; it requests it,
 //                             unless there is no other node: reasons that only the scheduler or
 //                             the kubelet knows, such as the zone of a volume, must not stop a job
@@ -50,7 +50,7 @@ struct SchedulerView {
 
 // By job, NAMESPACE/NAME, and node that refused its pods lately: how many it took.
 using NodeRefusals = std::map<std::string, std::map<std::string, int>>;
-// By job: the replicas that a quota admitted lately. A job that needs more waits without nodes.
+// By job: the replicas that a quota admitted lately; 0: it waits without nodes.
 using ReplicaBounds = std::map<std::string, int>;
 
 // A job requests and tolerates what its pods, made with `settings`, would. `wall_s`: now, since

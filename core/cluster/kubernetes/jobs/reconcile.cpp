@@ -24,8 +24,8 @@ constexpr double kForgiven = 600;      // s of training after which earlier fail
 constexpr double kLongestWait = 60;    // s between attempts to create refused pods, at most
 constexpr double kUnschedulable =
     60;  // s that a node may lack room, as while other pods still stop
-// s until a job tries again to have more replicas than a quota admitted: all stop for it, or none.
-constexpr double kQuotaLasts = 1800, kQuotaLastsLive = 300;
+// s until a job may be given more than a quota admitted: others stop for that, or all of its own.
+constexpr double kQuotaLasts = 300, kQuotaLastsAll = 1800;
 
 // Seconds that all replicas have been ready, by the last status; 0 if they are not. The longer of
 // both clocks: a leap must not end a job, and what another operator saw counts.
@@ -63,13 +63,13 @@ class Reconciler {
   Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
   JobDecision run(const std::string& problem);
   JobDecision refused(const std::vector<PodPlace>& places, const std::string& message, Refusal why);
+  static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
 
  private:
   JobDecision finished();
   void give_back(const std::vector<PodPlace>& places);
   void leave(const std::string& node);
   int least() const;
-  static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
   void decide(const std::string& problem);
   bool all_succeeded() const;
   const PodFacts* first_ended() const;
@@ -154,7 +154,8 @@ JobDecision Reconciler::refused(const std::vector<PodPlace>& places, const std::
   status_.retry_s = cluster_.now_s + *status_.retry_delay_s;
   look_again(*status_.retry_delay_s);
   if (status_.reason != named) event(true, named, message);
-  if (why == Refusal::quota) give_back(places);
+  // Not at once: what has just ended may still count.
+  if (why == Refusal::quota && again) give_back(places);
   // Otherwise the existing replicas continue.
   if (!job_.live || deciding_.empty() || status_.allocation.empty()) stop("");
   status_.reason = named;
@@ -163,14 +164,20 @@ JobDecision Reconciler::refused(const std::vector<PodPlace>& places, const std::
 }
 
 // The nodes that a quota leaves without pods are others'. The allocator learns what was admitted;
-// less than the job needs, it waits without nodes.
+// less than the job needs, which is all if that stays so to its end, it waits without nodes. A
+// group that trains, and has lost some, goes on as it is.
 void Reconciler::give_back(const std::vector<PodPlace>& places) {
+  const std::vector<std::string> before = status_.allocation;
   for (const PodPlace& place : places) leave(place.node);
   const int left = static_cast<int>(status_.allocation.size());
-  const bool enough = left >= least();
+  const bool enough = job_.preemptible && left >= least();
+  if (!enough && job_.live && !deciding_.empty() &&
+      status_.phase == phase_name(JobPhase::running)) {
+    status_.allocation = before;
+    return;
+  }
   if (!enough) status_.allocation.clear();
-  decision_.bound = {left,
-                     enough ? (job_.live ? kQuotaLastsLive : kQuotaLasts) : *status_.retry_delay_s};
+  decision_.bound = {enough ? left : 0, enough && !job_.live ? kQuotaLastsAll : kQuotaLasts};
 }
 
 // A replica less there. The last entry of this node: the first may be the launcher's.
@@ -734,7 +741,11 @@ void set_allocation(JobStatus& status, const std::optional<std::vector<std::stri
     status.allocation = *nodes;
   }
   status.why = why;
-  if (status.phase == "Pending" && status.reason == reason::kWaiting) status.message = why;
+  const bool refused = status.allocation.empty() && Reconciler::is_refusal(status.reason);
+  if (status.phase == "Pending" && (status.reason == reason::kWaiting || refused)) {
+    status.reason = reason::kWaiting;
+    status.message = why;
+  }
   if (!status.phase.empty()) set_conditions(status, now_s);
 }
 

@@ -35,7 +35,7 @@ struct PodRemoval {
   bool at_once = false;  // without grace time: its node is gone and cannot confirm its end
 };
 
-// No more than so many replicas of a job, for some time (s).
+// No more than so many replicas of a job, for some time (s); 0: it waits without nodes.
 struct ReplicaBound {
   int replicas = 0;
   double for_s = 0;
@@ -47,7 +47,7 @@ struct JobDecision {
   std::vector<PodPlace> create;  // pods of status.group
   // Nodes that refused its pods, against the allocator's assumption, and how many they took.
   std::map<std::string, int> refused_by;
-  // What the allocator has to know of a quota. Less than the job needs: it is to get no nodes.
+  // What the allocator has to know of a quota.
   std::optional<ReplicaBound> bound;
   bool remove_job = false;        // ttlSecondsAfterFinished has passed
   std::optional<double> again_s;  // look again then, even if nothing changes
@@ -83,8 +83,8 @@ JobDecision reconcile(const JobObject& job, const std::string& problem,
 // failure; the others are temporary.
 enum class Refusal { invalid, quota, unreachable };
 
-// `places`: of the pods that were to be created and are not there. Of a quota, the job gives back
-// their nodes, and goes on with those that the quota admits if they are enough.
+// `places`: of the pods that were to be created and are not there. If a quota forbids them again,
+// the job gives their nodes back, and goes on with those that the quota admits if they are enough.
 JobDecision pods_refused(const JobObject& job, const std::vector<PodFacts>& pods,
                          const std::vector<PodPlace>& places, const std::string& message,
                          Refusal why, const ClusterFacts& cluster);

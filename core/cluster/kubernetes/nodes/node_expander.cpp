@@ -59,8 +59,10 @@ int NodeExpander::wish() {
     if (known.problem.empty()) jobs.push_back(std::move(known.job));
   }
   const double now = monotonic_now_s();
+  std::vector<NodeFacts> nodes = cache_.nodes();
+  std::erase_if(nodes, [](const NodeFacts& node) { return !node.ready || node.leaving; });
   const SchedulerView seen =
-      scheduler_view(cache_.nodes(), cache_.uses(), jobs, options_.pods, wall_now_s(), now);
+      scheduler_view(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now);
   std::vector<std::string> ignored;  // the allocator reports them
   const Snapshot snapshot = policy_input(seen.nodes, seen.jobs, now, ignored);
   const auto largest = std::max_element(

@@ -274,15 +274,23 @@ TEST_CASE("newcomers that never start are looked at when something may be due, a
   CHECK(decision.status.reason == "ImagePullBackOff");
 }
 
-TEST_CASE("of newcomers that a quota forbids the nodes are given back, for a while") {
+TEST_CASE("of newcomers that a quota forbids again the nodes are given back, for a while") {
   JobObject job = live({"n1", "n2", "n3"}, 3);
   const std::vector<PodFacts> pods = {sample_pod(0, "n1", 2), sample_pod(1, "n2", 2)};
-  const JobDecision refused =
-      pods_refused(job, pods, {{2, "n3"}}, "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  const auto refuse = [&] {
+    return pods_refused(job, pods, {{2, "n3"}}, "exceeded quota: cpu", Refusal::quota,
+                        {kNow, kNodes});
+  };
+  JobDecision refused = refuse();  // what has just ended may still count
+  CHECK(refused.status.allocation.size() == 3);
+  CHECK_FALSE(refused.bound);
+  job.status = refused.status;
+  refused = refuse();
   CHECK(refused.status.phase == "Running");
   CHECK(refused.status.reason == reason::kQuota);
   CHECK(refused.status.allocation == std::vector<std::string>{"n1", "n2"});
   CHECK(refused.remove.empty());
+  CHECK(refused.events.empty());
   REQUIRE(refused.bound);
   CHECK(refused.bound->replicas == 2);
   CHECK(refused.bound->for_s == 300);
@@ -295,14 +303,21 @@ TEST_CASE("of newcomers that a quota forbids the nodes are given back, for a whi
 TEST_CASE("a live job of which a quota admits too few stops, and waits without nodes") {
   JobObject job = live({"n1", "n2", "n3"}, 3);
   job.min_replicas = 3;
-  const JobDecision refused = pods_refused(job, {sample_pod(0, "n1", 3)}, {{1, "n2"}, {2, "n3"}},
-                                           "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  job.status.reason = reason::kQuota;
+  const auto refuse = [&] {
+    return pods_refused(job, {sample_pod(0, "n1", 3)}, {{1, "n2"}, {2, "n3"}},
+                        "exceeded quota: cpu", Refusal::quota, {kNow, kNodes});
+  };
+  CHECK(refuse().status.allocation.size() == 3);  // it trains, and has lost two
+  CHECK(refuse().remove.empty());
+  job.status.phase = "Starting";
+  const JobDecision refused = refuse();
   CHECK(refused.status.phase == "Stopping");
   CHECK(refused.status.allocation.empty());
   CHECK(refused.remove.size() == 1);
   REQUIRE(refused.bound);
-  CHECK(refused.bound->replicas == 1);
-  CHECK(refused.bound->for_s == 10);
+  CHECK(refused.bound->replicas == 0);
+  CHECK(refused.bound->for_s == 300);
 }
 
 TEST_CASE("a live job that is suspended gives back what it had") {

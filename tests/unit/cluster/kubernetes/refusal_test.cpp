@@ -45,7 +45,7 @@ TEST_CASE("pods that are refused again and again are told of once, and tried eve
       CHECK(job.status.retry_s == now + delay);
       CHECK(job.status.message == "not now");
       take(decide(job, {}, now + delay - 1));
-      CHECK(job.status.allocation.empty() == (why == Refusal::quota));
+      CHECK(job.status.allocation.empty() == (why == Refusal::quota && delay > 10));
       CHECK(job.status.message == "not now");
       job.status.allocation = {"n1"};  // by the allocator
       now += delay;
@@ -84,9 +84,7 @@ TEST_CASE("a quota is waited for, and is no failure") {
   decision = decide(job, {}, kNow + 1);
   CHECK(decision.status.phase == "Pending");
   CHECK(decision.status.reason == "QuotaExceeded");
-  CHECK(decision.status.allocation.empty());
   job.status = decision.status;
-  job.status.allocation = {"n1"};  // by the allocator
   decision = decide(job, {}, kNow + 60);
   CHECK_FALSE(decision.create.empty());
   CHECK(decision.status.reason == "QuotaExceeded");
@@ -105,6 +103,7 @@ TEST_CASE("a job of which a quota admits enough goes on with those") {
       read_sample(Json::object(),
                   {{"phase", "Starting"}, {"group", 0}, {"allocation", {"n1", "n1", "n2", "n2"}}});
   job.min_replicas = 2;
+  job.status.reason = "QuotaExceeded";
   const std::vector<PodFacts> pods = {sample_pod(0, "n1", 4), sample_pod(1, "n1", 4),
                                       sample_pod(2, "n2", 4)};
   const JobDecision refused =
@@ -119,6 +118,20 @@ TEST_CASE("a job of which a quota admits enough goes on with those") {
   const JobDecision again = decide(job, {}, kNow + 10);
   CHECK(again.create.size() == 3);
   CHECK(again.status.reason == "QuotaExceeded");
+
+  // One that keeps what it begins with begins with all.
+  job.status.allocation = {"n1", "n1", "n2", "n2"};
+  job.preemptible = false;
+  const JobDecision whole =
+      pods_refused(job, pods, {{3, "n2"}}, "exceeded quota", Refusal::quota, {kNow, kNodes});
+  CHECK(whole.status.allocation.empty());
+  CHECK(whole.bound->replicas == 0);
+  job.status.phase = "Pending";
+  job.status.reason = "QuotaExceeded";
+  job.status.allocation.clear();
+  set_allocation(job.status, std::nullopt, "no room", kNow);  // what it waits for by now
+  CHECK(job.status.reason == "Waiting");
+  CHECK(job.status.message == "no room");
 }
 
 }  // namespace adaptdl::kubernetes::refusal_test

@@ -314,9 +314,9 @@ TEST_CASE("a job gets no more replicas than a quota admitted lately, or no nodes
   REQUIRE(seen(3).size() == 1);
   CHECK(seen(3)[0].max_replicas == 3);
   CHECK(seen(9)[0].max_replicas == 8);
-  CHECK(seen(1).empty());
+  CHECK(seen(0).empty());
   job.status.allocation = {"n1"};  // decided before that was known: it still has the node
-  CHECK(seen(1).size() == 1);
+  CHECK(seen(0).size() == 1);
 }
 
 TEST_CASE("a job that is not preemptible goes on where its pods do, alone") {
