@@ -1,4 +1,5 @@
-#include <sys/stat.h>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -12,18 +13,12 @@
 namespace adaptdl::cli {
 namespace {
 
-bool are_one_file(const std::string& one, const std::string& other) {
-  struct stat first {
-  }, second{};
-  return stat(one.c_str(), &first) == 0 && stat(other.c_str(), &second) == 0 &&
-         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
 int run_export(const Arguments& arguments) {
   const std::string from = *arguments.positional("MODEL");
   const std::string to = *arguments.positional("FILE");
   const WeightsFormat format = weights_format(to);
-  if (are_one_file(from, to)) {
+  std::error_code ignored;  // either may be missing
+  if (std::filesystem::equivalent(from, to, ignored)) {
     fail("{}: the destination is the source; name another file", to);
   }
   const WeightsFile weights = open_weights(from);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -133,8 +132,10 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
     const auto found = refusals.find(job.name);
     if (found == refusals.end()) continue;
     std::map<std::string, int> took = found->second;
-    // It keeps its nodes.
+    std::vector<std::string> nodes;
     for (auto& [node, some] : took) {
+      nodes.push_back(node);
+      // It keeps those that it has.
       some = std::max(some, static_cast<int>(std::ranges::count(job.nodes, node)));
     }
     const auto takes = [&](const ClusterNode& node) {
@@ -145,8 +146,7 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
       return takes(node) > 0 && meets_conditions(node, job);
     });
     if (took.empty() || !others) continue;
-    const std::string name =
-        fmt::format("refused:{}:{}", job.name, fmt::join(std::views::keys(took), ","));
+    const std::string name = fmt::format("refused:{}:{}", job.name, fmt::join(nodes, ","));
     job.request[name] = 1;
     for (ClusterNode& node : view.nodes) {
       if (const int64_t some = takes(node); some > 0) node.free_for_jobs[name] = some;
@@ -154,11 +154,16 @@ void add_refusals(SchedulerView& view, const NodeRefusals& refusals) {
   }
 }
 
+void hold(Resources& held, const std::string& name, int64_t amount) {
+  int64_t& sum = held[name];
+  sum += std::min(amount, kMostHeld - sum);
+}
+
 // See the header. `nodes`: as the cluster reports them.
 void keep_lost_devices(SchedulerView& view, const std::vector<NodeFacts>& nodes) {
   std::map<std::string_view, const Resources*> reported;  // by node
   for (const NodeFacts& node : nodes) {
-    if (node.ready && !node.leaving) reported[node.name] = &node.allocatable;
+    if (node.takes_pods()) reported[node.name] = &node.allocatable;
   }
   std::map<std::string, Resources> held;  // by node
   for (ClusterJob& job : view.jobs) {
@@ -169,8 +174,7 @@ void keep_lost_devices(SchedulerView& view, const std::vector<NodeFacts>& nodes)
       for (const auto& [name, amount] : job.request) {
         const auto has = found->second->find(name);
         if (amount <= 0 || has == found->second->end() || has->second > 0) continue;
-        int64_t& sum = held[node][name];
-        sum += std::min(amount, kMostHeld - sum);
+        hold(held[node], name, amount);
         job.preemptible = false;
       }
     }
@@ -189,13 +193,12 @@ void keep_nodes_in_use(SchedulerView& view, const std::vector<NodeFacts>& nodes)
     if (job.preemptible || job.phase != JobPhase::running) continue;
     for (const std::string& node : job.nodes) {
       for (const auto& [name, amount] : job.request) {
-        int64_t& sum = used[node][name];
-        sum += std::min(amount, kMostHeld - sum);
+        hold(used[node], name, amount);
       }
     }
   }
   for (const NodeFacts& node : nodes) {
-    if (node.ready && !node.leaving) continue;
+    if (node.takes_pods()) continue;
     const auto found = used.find(node.name);
     if (found != used.end()) view.nodes.push_back({node.name, node.accelerator, found->second});
   }
@@ -210,7 +213,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
   std::map<std::string, Json> taints;  // by the resource's name
   std::map<std::string, std::function<bool(const NodeFacts&)>> conditions;  // of jobs
   for (const NodeFacts& node : nodes) {
-    if (!node.ready || node.leaving) continue;
+    if (!node.takes_pods()) continue;
     for (const Json& taint : node.taints) taints.emplace(taint_name(taint), taint);
   }
   const LengthHistory history = history_of(jobs);
@@ -223,7 +226,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
     const Json spec = spec_of_pod(job, settings);
     ClusterJob seen = cluster_job(job, spec, wall_s, now_s);
     if (most > 0) {
-      seen.max_replicas = std::min(seen.max_replicas, std::max({most, 1, seen.min_replicas}));
+      seen.max_replicas = std::min(seen.max_replicas, std::max(most, seen.min_replicas));
     }
     if (!history.empty()) seen.length_rank = history.rank(likeness_of(job), seen.attained_service);
     for (const auto& [name, taint] : taints) {
@@ -258,7 +261,7 @@ SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vec
 
   std::map<std::string, size_t> places;
   for (const NodeFacts& node : nodes) {
-    if (!node.ready || node.leaving) continue;
+    if (!node.takes_pods()) continue;
     ClusterNode seen{node.name, node.accelerator, node.allocatable};
     std::set<std::string> own;
     for (const Json& taint : node.taints) own.insert(taint_name(taint));

@@ -44,8 +44,7 @@ class CommandProcesses {
 
   // The replicas that have ended, with their whole process groups, in the order of their ends.
   std::vector<EndedReplica> take_ends();
-  // As process 1, which inherits them: call after take_ends() when a child has changed. Otherwise
-  // does nothing.
+  // As process 1, which inherits them: call after take_ends() when a child has changed.
   void reap_orphans() const;
   // Tells the next launcher that the program has shown that it can be restarted.
   void can_restart();

@@ -1,7 +1,6 @@
 #include "core/launch/hosts/host_workers.h"
 
 #include <algorithm>
-#include <unistd.h>
 
 #include "core/base/error.h"
 
@@ -80,7 +79,7 @@ void HostWorkers::take(bool children) {
            {"memory", oom_.explains(*status)}});
     entry = replicas_.erase(entry);
   }
-  if (children && getpid() == 1) {
+  if (children) {
     reap_strangers([this](pid_t pid) {
       return std::any_of(replicas_.begin(), replicas_.end(),
                          [pid](const auto& entry) { return entry.second->process.pid() == pid; });

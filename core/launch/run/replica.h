@@ -76,8 +76,8 @@ struct Replica {
   std::optional<TimePoint> ended_at;  // the channel ended; the process should follow
 };
 
-// For process 1, which inherits the orphans of its replicas: reaps ended processes other than
-// `ours`.
+// As process 1, which inherits the orphans of its replicas: reaps ended processes other than
+// `ours`. Otherwise does nothing.
 void reap_strangers(const std::function<bool(pid_t)>& ours);
 
 }  // namespace adaptdl::launch

@@ -1,7 +1,6 @@
 #include "core/launch/run/replica_set.h"
 
 #include <algorithm>
-#include <unistd.h>
 
 #include "core/base/error.h"
 
@@ -220,7 +219,7 @@ bool ReplicaSet::take_ends(ReplicaListener& listener, bool children) {
     entry = replicas_.erase(entry);
     any = true;
   }
-  if (children && getpid() == 1) {
+  if (children) {
     reap_strangers([this](pid_t pid) {
       return std::any_of(replicas_.begin(), replicas_.end(),
                          [pid](const auto& entry) { return entry.second->process->pid() == pid; });

@@ -306,8 +306,7 @@ void JobReconciler::note_refusals(const std::string& id, const JobDecision& deci
   const std::lock_guard lock(mutex_);
   for (const auto& [node, took] : decision.refused_by) refusals_[id][node] = {took, now + kRefusal};
   if (const auto& bound = decision.bound) {
-    const Seconds lasts(bound->for_s);
-    bounds_[id] = {bound->replicas, now + std::chrono::duration_cast<Monotonic::duration>(lasts)};
+    bounds_[id] = {bound->replicas, time_after(now, Seconds(bound->for_s))};
   }
 }
 

@@ -54,6 +54,16 @@ bool started(const PodFacts& pod) {
   return pod.ready || pod.end != PodEnd::none;
 }
 
+bool is_refusal(std::string_view named) {  // a reason that pods_refused() gives
+  return named == reason::kQuota || named == reason::kPodCreationError;
+}
+
+// A replica less on that node. The last entry of it: the first may be the launcher's.
+void leave(std::vector<std::string>& allocation, const std::string& node) {
+  const auto place = std::find(allocation.rbegin(), allocation.rend(), node);
+  if (place != allocation.rend()) allocation.erase(std::next(place).base());
+}
+
 // Computes the decision of reconcile(); one object per call.
 class Reconciler {
  public:
@@ -63,12 +73,10 @@ class Reconciler {
   Reconciler(const JobObject& job, const std::vector<PodFacts>& pods, const ClusterFacts& cluster);
   JobDecision run(const std::string& problem);
   JobDecision refused(const std::vector<PodPlace>& places, const std::string& message, Refusal why);
-  static bool is_refusal(std::string_view named);  // a reason that pods_refused() gives
 
  private:
   JobDecision finished();
   void give_back(const std::vector<PodPlace>& places);
-  void leave(const std::string& node);
   int least() const;
   void decide(const std::string& problem);
   bool all_succeeded() const;
@@ -167,23 +175,16 @@ JobDecision Reconciler::refused(const std::vector<PodPlace>& places, const std::
 // less than the job needs, which is all if that stays so to its end, it waits without nodes. A
 // group that trains, and has lost some, goes on as it is.
 void Reconciler::give_back(const std::vector<PodPlace>& places) {
-  const std::vector<std::string> before = status_.allocation;
-  for (const PodPlace& place : places) leave(place.node);
-  const int left = static_cast<int>(status_.allocation.size());
+  std::vector<std::string> admitted = status_.allocation;
+  for (const PodPlace& place : places) leave(admitted, place.node);
+  const int left = static_cast<int>(admitted.size());
   const bool enough = job_.preemptible && left >= least();
-  if (!enough && job_.live && !deciding_.empty() &&
-      status_.phase == phase_name(JobPhase::running)) {
-    status_.allocation = before;
-    return;
-  }
-  if (!enough) status_.allocation.clear();
+  const bool trains =
+      job_.live && !deciding_.empty() && status_.phase == phase_name(JobPhase::running);
+  if (!enough && trains) return;
+  if (!enough) admitted.clear();
+  status_.allocation = std::move(admitted);
   decision_.bound = {enough ? left : 0, enough && !job_.live ? kQuotaLastsAll : kQuotaLasts};
-}
-
-// A replica less there. The last entry of this node: the first may be the launcher's.
-void Reconciler::leave(const std::string& node) {
-  const auto place = std::find(status_.allocation.rbegin(), status_.allocation.rend(), node);
-  if (place != status_.allocation.rend()) status_.allocation.erase(std::next(place).base());
 }
 
 int Reconciler::least() const {
@@ -193,10 +194,6 @@ int Reconciler::least() const {
 JobDecision Reconciler::finished() {
   set_conditions(status_, cluster_.now_s);
   return std::move(decision_);
-}
-
-bool Reconciler::is_refusal(std::string_view named) {
-  return named == reason::kQuota || named == reason::kPodCreationError;
 }
 
 void Reconciler::decide(const std::string& problem) {
@@ -629,7 +626,7 @@ void Reconciler::watch_newcomers() {
     if (waited < kTrouble || pod->reason.empty()) continue;
     if (told == nullptr || pod->rank < told->rank) told = pod;
     if (pod->reason != reason::kUnschedulable || waited < kUnschedulable) continue;
-    leave(pod->node);
+    leave(status_.allocation, pod->node);
     refused_by(*pod);
     remove(*pod);
   }
@@ -741,7 +738,7 @@ void set_allocation(JobStatus& status, const std::optional<std::vector<std::stri
     status.allocation = *nodes;
   }
   status.why = why;
-  const bool refused = status.allocation.empty() && Reconciler::is_refusal(status.reason);
+  const bool refused = status.allocation.empty() && is_refusal(status.reason);
   if (status.phase == "Pending" && (status.reason == reason::kWaiting || refused)) {
     status.reason = reason::kWaiting;
     status.message = why;

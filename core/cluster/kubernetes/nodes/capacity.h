@@ -29,6 +29,7 @@ struct NodeFacts {
   Json taints;           // those that keep pods away; a list
   std::map<std::string, std::string> labels;
 
+  bool takes_pods() const { return ready && !leaving; }
   bool operator==(const NodeFacts&) const = default;
 };
 

@@ -60,7 +60,7 @@ int NodeExpander::wish() {
   }
   const double now = monotonic_now_s();
   std::vector<NodeFacts> nodes = cache_.nodes();
-  std::erase_if(nodes, [](const NodeFacts& node) { return !node.ready || node.leaving; });
+  std::erase_if(nodes, [](const NodeFacts& node) { return !node.takes_pods(); });
   const SchedulerView seen =
       scheduler_view(nodes, cache_.uses(), jobs, options_.pods, wall_now_s(), now);
   std::vector<std::string> ignored;  // the allocator reports them
@@ -86,7 +86,7 @@ void NodeExpander::look() {
   std::vector<Placeholder> present = list_placeholders(client_, options_.name_space);
   // A node that gets no more pods needs none, and another is to come in its place.
   for (const NodeFacts& node : cache_.nodes()) {
-    if (node.ready && !node.leaving) continue;
+    if (node.takes_pods()) continue;
     for (Placeholder& one : present) one.over |= one.node == node.name;
   }
   std::map<std::string, int> replicas;
