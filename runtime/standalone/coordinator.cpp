@@ -56,7 +56,13 @@ Coordinator::~Coordinator() {
 }
 
 void Coordinator::listen(const Place& place) {
-  const std::vector<Address> addresses = resolve(place.master_addr, place.master_port);
+  const std::vector<Address> resolved = resolve(place.master_addr, place.master_port);
+  const std::vector<Address> addresses = where_to_listen(place.master_addr, resolved);
+  if (addresses.front().is_any() && !resolved.front().is_any()) {
+    log_info(
+        "{} is {} on this host, where no other reaches it: rank 0 listens at all its addresses",
+        place.master_addr, resolved.front().text());
+  }
   int problem = 0;
   for (const Address& address : addresses) {
     listener_ = bound(address);

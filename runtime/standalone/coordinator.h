@@ -21,8 +21,9 @@ namespace adaptdl::standalone {
 
 class Coordinator {
  public:
-  // Listens at place.master_addr if that is an address of this host, else on all; and at
-  // place.master_port. Throws Error if it cannot. `purpose`: replicas of another one are refused.
+  // Listens at place.master_addr if that is an address of this host by which others reach it (or
+  // loopback, if it says so), else on all; and at place.master_port. Throws Error if it cannot.
+  // `purpose`: replicas of another one are refused.
   Coordinator(const Place& place, const std::string& purpose);
   ~Coordinator();  // closes all connections
   Coordinator(const Coordinator&) = delete;

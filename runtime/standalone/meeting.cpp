@@ -89,10 +89,12 @@ Stream greeted(Fd socket, const Place& place, const std::string& where) {
   return stream;
 }
 
-// Replicas on this host use shared memory. Others must reach this one where it reaches rank 0.
-comm::ListenerOptions listener_at(const Address& address) {
-  if (address.is_loopback()) return {};
+// Replicas on this host use shared memory. Others must reach this one where it reaches rank 0,
+// which they know as `host`.
+comm::ListenerOptions listener_at(const Address& address, const std::string& host) {
+  if (address.is_loopback() && names_loopback(host)) return {};
   comm::ListenerOptions options{.tcp = true};
+  if (address.is_loopback()) return options;
   const std::string interface = interface_of(address.text());
   if (interface != "?") options.reach.interface = interface;
   return options;
@@ -113,13 +115,13 @@ Meeting meet(const Place& place, const std::string& purpose) {
     meeting.channel = std::make_unique<launch::Channel>(meeting.coordinator->take_own_end());
     const std::string& address = meeting.coordinator->address();
     meeting.listener = address.empty() ? comm::ListenerOptions{.tcp = true}
-                                       : listener_at(resolve(address, 0).front());
+                                       : listener_at(resolve(address, 0).front(), here.master_addr);
   } else {
     const std::string host =
         place.supervisor_url.empty() ? place.master_addr : discover(place, deadline);
     where = fmt::format("rank 0 at {}:{}", host, place.master_port);
     Fd socket = reach(place, host, deadline);
-    meeting.listener = listener_at(local_address(socket.get()));
+    meeting.listener = listener_at(local_address(socket.get()), host);
     meeting.channel = std::make_unique<launch::Channel>(greeted(std::move(socket), place, where));
   }
   meeting.listener.encrypt = !place.link_key.empty();

@@ -63,6 +63,24 @@ Address any_address(const Address& like) {
   return address;
 }
 
+bool names_loopback(const std::string& host) {
+  // As "localhost.localdomain" and "ip6-localhost", which some systems have.
+  if (host.find("localhost") != host.npos || host == "ip6-loopback") return true;
+  in6_addr v6;
+  in_addr v4;
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return inet_aton(host.c_str(), &v4) != 0 && ntohl(v4.s_addr) >> 24 == 127;
+}
+
+std::vector<Address> where_to_listen(const std::string& host,
+                                     const std::vector<Address>& addresses) {
+  if (names_loopback(host)) return addresses;
+  std::vector<Address> reached = addresses;
+  std::erase_if(reached, [](const Address& address) { return address.is_loopback(); });
+  if (reached.empty()) reached.push_back(any_address(addresses.front()));
+  return reached;
+}
+
 Address local_address(int socket) {
   Address address;
   address.length = sizeof address.storage;

@@ -29,4 +29,14 @@ Address any_address(const Address& like);
 
 Address local_address(int socket);  // of a connected TCP socket
 
+// Whether who uses this name means this host alone: "localhost", or a numeric loopback address.
+// Other names may be loopback addresses on their own host (Debian: "127.0.1.1 node1" in /etc/hosts)
+// and others elsewhere.
+bool names_loopback(const std::string& host);
+
+// Where rank 0 listens if its host is called `host` and has these addresses, by preference: at
+// loopback addresses only if that names this host alone, as others would not reach it.
+std::vector<Address> where_to_listen(const std::string& host,
+                                     const std::vector<Address>& addresses);
+
 }  // namespace adaptdl::standalone

@@ -100,8 +100,8 @@ class Agent {
   void find_launcher() {
     try {
       const LauncherAddress address = options_.find_launcher();
-      const TimePoint deadline = Monotonic::now() + kConnectPatience;
-      connect(address, connect_tcp(address.host, address.port, deadline), deadline);
+      Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kConnectPatience);
+      connect(address, std::move(socket), Monotonic::now() + kConnectPatience);
       talk_(fmt::format("joined the run at {} port {} {}", address.host, address.port,
                         witness() ? "as a witness" : with_slots()));
     } catch (const Refused& refused) {

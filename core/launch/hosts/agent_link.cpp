@@ -19,8 +19,29 @@ namespace adaptdl::launch {
 
 namespace {
 
+constexpr Monotonic::duration kLeastShare = std::chrono::milliseconds(300);
+
 void set_option(int socket, int level, int name, int value) {
   setsockopt(socket, level, name, &value, sizeof value);
+}
+
+// When the first of so many addresses has had its share of the time that is left.
+TimePoint share_of(TimePoint deadline, int addresses) {
+  const TimePoint now = Monotonic::now();
+  if (addresses == 1 || deadline <= now) return deadline;
+  return std::min(deadline, now + std::max((deadline - now) / addresses, kLeastShare));
+}
+
+// Returns the number of the error; 0: it is connected.
+int try_connect(const addrinfo& to, TimePoint deadline, Fd& fd) {
+  fd = Fd(::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return errno;
+  if (::connect(fd.get(), to.ai_addr, to.ai_addrlen) != 0 && errno != EINPROGRESS) return errno;
+  if (!wait_ready(fd.get(), POLLOUT, deadline)) return ETIMEDOUT;
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
 }
 
 }  // namespace
@@ -48,28 +69,21 @@ Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline) {
   const int problem = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (problem != 0) fail("{}: {}", host, gai_strerror(problem));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
-  int error = 0;
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    Fd fd(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd) {
-      error = errno;
-      continue;
-    }
-    if (::connect(fd.get(), each->ai_addr, each->ai_addrlen) != 0 && errno != EINPROGRESS) {
-      error = errno;
-      continue;
-    }
-    if (!wait_ready(fd.get(), POLLOUT, deadline)) {
-      error = ETIMEDOUT;
-      continue;
-    }
-    socklen_t size = sizeof error;
-    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return connect_first(*found, fmt::format("{} port {}", host, port), deadline);
+}
+
+Fd connect_first(const addrinfo& addresses, const std::string& where, TimePoint deadline) {
+  int left = 0;
+  for (const addrinfo* each = &addresses; each != nullptr; each = each->ai_next) ++left;
+  int problem = ECONNREFUSED;
+  for (const addrinfo* each = &addresses; each != nullptr; each = each->ai_next, --left) {
+    Fd fd;
+    const int error = try_connect(*each, share_of(deadline, left), fd);
     if (error == 0) return fd;
+    if (error != ECONNREFUSED) problem = error;
   }
-  const std::string where = fmt::format("{} port {}", host, port);
-  if (error == ECONNREFUSED) throw ConnectionRefused(where + ": connection refused");
-  fail_errno(error, where);
+  if (problem == ECONNREFUSED) throw ConnectionRefused(where + ": connection refused");
+  fail_errno(problem, where);
 }
 
 void watch_peer(int socket, Seconds silence) {

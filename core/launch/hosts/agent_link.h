@@ -59,6 +59,8 @@
 #include "core/base/fd.h"
 #include "core/net/tls.h"
 
+struct addrinfo;
+
 namespace adaptdl::launch {
 
 struct Roster;
@@ -125,9 +127,12 @@ struct ConnectionRefused : Error {
   using Error::Error;
 };
 
-// Connects to host (a name or an address); blocks. Throws ConnectionRefused, and Error for any
-// other reason, also at the deadline.
+// Connects to host (a name or an address); blocks. Of several addresses each has its share of the
+// time, as one may be silent. Throws ConnectionRefused if all refuse, and Error for any other
+// reason, also at the deadline.
 Fd connect_tcp(const std::string& host, uint16_t port, TimePoint deadline);
+// `where`: the host and port, for people.
+Fd connect_first(const addrinfo& addresses, const std::string& where, TimePoint deadline);
 
 // Makes the connection fail soon after so long without an answer of the peer's host to what was
 // sent. A process that is only slow or stopped is no reason, its system answers. Whoever sends

@@ -398,12 +398,14 @@ void AgentServer::tell_roster() {
   roster_.hosts = here();
   roster_.size = members();
   roster_.shared = all_share();
-  remember();
   if (!roster_.any_may_lead() && !rosters_told_) {  // nobody will ask
+    remember();
     quorum_.settle(roster_, options_.folder_decides);
     return;
   }
   rosters_told_ = true;
+  quorum_.tell(roster_, options_.folder_decides);
+  remember();
   for (const auto& agent : agents_) {
     if (agent->in_roster()) agent->channel.post({{"type", "roster"}, {"roster", to_json(roster_)}});
   }
@@ -417,9 +419,9 @@ void AgentServer::remember() const {
   options_.remember(newest);
 }
 
-// Of another launcher, which has led since all lost hosts had the settled roster.
+// Of another launcher, which has led since lost hosts had the oldest roster by which they go on.
 bool AgentServer::is_newer(const Roster& theirs) const {
-  const Roster& last = quorum_.settled();
+  const Roster& last = quorum_.oldest();
   const std::string& ours = comes_again() ? last.launcher : roster_.launcher;
   return !theirs.shared && theirs.run_id == last.run_id && theirs.launcher != ours &&
          theirs.number > last.number;

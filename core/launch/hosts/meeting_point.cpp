@@ -2,9 +2,12 @@
 
 #include <cctype>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <memory>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +17,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/net/tcp.h"
 
 namespace adaptdl::launch {
 namespace {
@@ -30,6 +34,33 @@ void make_key(const std::string& file) {
   const int error = errno;
   ::unlink(made.c_str());
   if (linked != 0 && error != EEXIST) fail_errno(error, file + ": cannot make the key");
+}
+
+// Of IPv4, and of IPv6 on its link.
+struct Place {
+  std::string address;  // numeric; "": of another family
+  uint32_t link = 0;    // of a link-local address
+  bool operator==(const Place&) const = default;
+};
+
+Place place_of(const sockaddr* from) {
+  if (from == nullptr) return {};
+  sockaddr_storage address{};
+  if (from->sa_family == AF_INET) {
+    std::memcpy(&address, from, sizeof(sockaddr_in));
+  } else if (from->sa_family == AF_INET6) {
+    std::memcpy(&address, from, sizeof(sockaddr_in6));
+  } else {
+    return {};
+  }
+  const bool is_six = from->sa_family == AF_INET6;
+  return {tcp_address(address).host,
+          is_six ? reinterpret_cast<const sockaddr_in6&>(address).sin6_scope_id : 0};
+}
+
+// Each machine has these, but for 127.0.0.1 none of its interfaces need to list them.
+bool is_everywhere(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "0.0.0.0" || address == "::";
 }
 
 }  // namespace
@@ -57,7 +88,8 @@ LauncherAddress parse_meeting_point(std::string_view text) {
   return {std::string(host), *number};
 }
 
-// The kernel lets a socket be bound to addresses of this machine only.
+// Whether a socket can be bound to an address would not tell: with ip_nonlocal_bind, which hosts
+// with a virtual address have, it can be to any.
 bool is_this_machine(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -65,9 +97,15 @@ bool is_this_machine(const std::string& host) {
   const std::string name = host.substr(host.find('@') + 1);
   if (getaddrinfo(name.c_str(), "0", &hints, &found) != 0) return false;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) fail_errno(errno, "cannot list the network interfaces");
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> own(first, &freeifaddrs);
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
-    const Fd fd(::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (fd && ::bind(fd.get(), each->ai_addr, each->ai_addrlen) == 0) return true;
+    const Place place = place_of(each->ai_addr);
+    if (is_everywhere(place.address)) return true;
+    for (const ifaddrs* other = first; other != nullptr; other = other->ifa_next) {
+      if (place_of(other->ifa_addr) == place) return true;
+    }
   }
   return false;
 }

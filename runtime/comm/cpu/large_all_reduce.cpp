@@ -1,11 +1,22 @@
 #include "runtime/comm/cpu/large_all_reduce.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "runtime/comm/cpu/reduce.h"
 
 namespace adaptdl::comm {
+namespace {
+
+double divisor_of_lanes(const Layout& layout, Type type, Op op) {
+  if (type != Type::f16 || op != Op::average) return 1;
+  size_t most = 1;
+  for (const std::vector<int>& ranks : layout.hosts) most = std::max(most, ranks.size());
+  return static_cast<double>(std::bit_ceil(most));
+}
+
+}  // namespace
 
 LargeAllReduce::LargeAllReduce(const Layout& layout, HostGroup& local, Uplink& uplink,
                                uint64_t call, void* data, size_t count, Type type, Op op)
@@ -19,6 +30,8 @@ LargeAllReduce::LargeAllReduce(const Layout& layout, HostGroup& local, Uplink& u
       element_(size_of(type)),
       type_(type),
       op_(op),
+      lanes_divisor_(divisor_of_lanes(layout, type, op)),
+      hosts_divisor_(op == Op::average ? layout.size / lanes_divisor_ : 1),
       tickets_(segment_.buffers(), 0) {
   // As few rounds as possible, of equal chunks, which begin on a cache line.
   const uint64_t round = layout_.round();
@@ -62,14 +75,18 @@ void LargeAllReduce::copy_in(const Chunk& chunk) {
 }
 
 void LargeAllReduce::sum_lanes(const Chunk& chunk, const Share& share) {
-  if (alone()) return;
-  local_.wait_posted_all(chunk.number);
+  if (alone() && lanes_divisor_ == 1) return;
   sources_.clear();
-  for (int lane = 0; lane < local_.lanes(); ++lane) {
-    sources_.push_back(segment_.slot(chunk.number, lane) + share.begin * element_);
+  if (alone()) {
+    sources_.push_back(data_of(chunk));
+  } else {
+    local_.wait_posted_all(chunk.number);
+    for (int lane = 0; lane < local_.lanes(); ++lane) {
+      sources_.push_back(segment_.slot(chunk.number, lane) + share.begin * element_);
+    }
   }
   reduce(sum_of(chunk) + share.begin * element_, nullptr, sources_.data(), local_.lanes(),
-         share.end - share.begin, type_, op_, 1);
+         share.end - share.begin, type_, op_, lanes_divisor_);
 }
 
 void LargeAllReduce::receive_sums(const Chunk& own) {
@@ -89,7 +106,7 @@ void LargeAllReduce::sum_hosts(const Chunk& own, const Share& share) {
     sources_.push_back(sum + share.begin * element_);
   }
   reduce(sum_of(own) + share.begin * element_, nullptr, sources_.data(), layout_.host_count(),
-         share.end - share.begin, type_, op_, op_ == Op::average ? layout_.size : 1);
+         share.end - share.begin, type_, op_, hosts_divisor_);
 }
 
 void LargeAllReduce::wait_for_lanes(const Chunk& chunk) {

@@ -9,6 +9,10 @@
 // A round has parts() chunks of each owner. The sums of a round leave while the results of the
 // round before arrive. A host of a single lane has nothing to share: it sends from the caller's
 // data, and receives into them.
+//
+// The sum of a host may exceed what f16 holds where the average does not: for this its lanes divide
+// it by a power of two, the same on all hosts, which changes no other result, but for the last bits
+// of the least values.
 
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +71,7 @@ class LargeAllReduce {
   const size_t count_, element_;
   const Type type_;
   const Op op_;
+  const double lanes_divisor_, hosts_divisor_;  // of the sums over lanes and over hosts
   uint64_t chunks_ = 0, first_ = 0;
   size_t per_chunk_ = 0;           // elements
   std::vector<uint64_t> tickets_;  // by buffer: the last send from its result

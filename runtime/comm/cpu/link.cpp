@@ -196,9 +196,26 @@ void tune_tcp(int fd) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 4);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 10'000);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kSilence.count()));
   resend_often(fd);
   suit_distance(fd);
+}
+
+void tolerate_late_peer(int fd) {
+  const int systems = 0;
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &systems, sizeof systems);
+}
+
+bool unanswered(int fd, std::chrono::milliseconds silence) {
+  // The first one may just be on its way.
+  constexpr int kAttempts = 2;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  // What comes while nothing is sent from here counts as data alone.
+  const uint32_t silent_ms = std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+  return silent_ms > silence.count() &&
+         (info.tcpi_retransmits >= kAttempts || info.tcpi_probes >= kAttempts);
 }
 
 std::string local_address(int socket) {

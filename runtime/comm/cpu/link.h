@@ -3,6 +3,7 @@
 // Sockets between members: creation, input and output with a deadline and cancellation, and
 // descriptions. All sockets are non-blocking and close-on-exec.
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -51,8 +52,21 @@ struct Dialled {
 Dialled dial_abstract(const std::string& name, const Patience& patience);
 Dialled dial_tcp(const TcpAddress& address, const Patience& patience);
 
-// For TCP: sends small messages without delay, and detects a vanished host in about 10 s.
+// A peer that has not answered for so long is gone.
+inline constexpr std::chrono::milliseconds kSilence{10'000};
+
+// For TCP: sends small messages without delay, and detects a vanished host in about kSilence. The
+// peer must not leave data waiting for so long.
 void tune_tcp(int fd);
+
+// After tune_tcp(): a peer may be as late as it likes to take data. The kernel ends a connection
+// also if the peer's window is closed for too long, though it answers: look at unanswered()
+// instead.
+void tolerate_late_peer(int fd);
+
+// Whether nothing has come for `silence` while the kernel has sent again what it has, or asked
+// whether there is room now. False if it cannot be told (of what is not TCP).
+bool unanswered(int fd, std::chrono::milliseconds silence);
 
 std::string local_address(int socket);  // numeric, of a TCP socket
 

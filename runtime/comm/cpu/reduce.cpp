@@ -103,7 +103,7 @@ ADAPTDL_INLINE void reduce_many(typename E::Stored* result, typename E::Stored* 
 
 template <typename E, Op op>
 ADAPTDL_INLINE void reduce_as(void* result, void* copy, const void* const* sources, int number,
-                              size_t count, int divisor) {
+                              size_t count, double divisor) {
   using Stored = typename E::Stored;
   auto* out = static_cast<Stored*>(result);
   auto* second = static_cast<Stored*>(copy);
@@ -121,18 +121,18 @@ ADAPTDL_INLINE void reduce_as(void* result, void* copy, const void* const* sourc
   }
 }
 
-using Kernel = void (*)(void*, void*, const void* const*, int, size_t, int);
+using Kernel = void (*)(void*, void*, const void* const*, int, size_t, double);
 
 template <typename E, Op op>
 void portable(void* result, void* copy, const void* const* sources, int number, size_t count,
-              int divisor) {
+              double divisor) {
   reduce_as<E, op>(result, copy, sources, number, count, divisor);
 }
 
 #if defined(__x86_64__)
 template <typename E, Op op>
 ADAPTDL_AVX2 void with_avx2(void* result, void* copy, const void* const* sources, int number,
-                            size_t count, int divisor) {
+                            size_t count, double divisor) {
   reduce_as<E, op>(result, copy, sources, number, count, divisor);
 }
 
@@ -155,11 +155,11 @@ Kernel kernel() {
 }
 
 template <typename E>
-Kernel kernel_for(Op op, int divisor) {
+Kernel kernel_for(Op op, double divisor) {
   switch (op) {
     case Op::sum:
     case Op::average:
-      return divisor > 1 ? kernel<E, Op::average>() : kernel<E, Op::sum>();
+      return divisor != 1 ? kernel<E, Op::average>() : kernel<E, Op::sum>();
     case Op::max:
       return kernel<E, Op::max>();
     case Op::min:
@@ -188,7 +188,7 @@ size_t size_of(Type type) {
 }
 
 void reduce(void* result, void* copy, const void* const* sources, int number, size_t count,
-            Type type, Op op, int divisor) {
+            Type type, Op op, double divisor) {
   Kernel run = nullptr;
   switch (type) {
     case Type::f32:

@@ -28,23 +28,38 @@ size_t in_flight(int socket) {
   return ioctl(socket, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<size_t>(bytes) : 0;
 }
 
+// Nothing if the peer has ended the link.
+std::string cause_of(int error) {
+  if (error == ETIMEDOUT) return "no answer: that host, or the network to it, is down";
+  return error == EHOSTUNREACH || error == ENETUNREACH ? connect_problem(error) : "";
+}
+
 }  // namespace
 
 Uplink::Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams,
-               const AbortSignal& over)
-    : generation_(generation), over_(over) {
+               const AbortSignal& over, std::chrono::milliseconds silence)
+    : generation_(generation), over_(over), silence_(silence) {
   for (size_t host = 0; host < streams.size(); ++host) {
     Peer& peer = peers_.emplace_back();
     for (Stream& stream : streams[host]) {
+      tolerate_late_peer(stream.fd());
       peer.links.push_back({.stream = std::move(stream), .host = host});
     }
   }
 }
 
 void Uplink::closed(const Link& link) const {
-  const std::string problem = link.stream.problem();
+  std::string problem = link.stream.problem();
+  if (problem.empty()) problem = cause_of(link.error);
   throw LinkClosed(fmt::format("generation {}: the data link to host {} closed{}{}", generation_,
                                link.host, problem.empty() ? "" : ": ", problem));
+}
+
+IoState Uplink::Link::recv(std::span<std::byte> to, size_t& got) {
+  errno = 0;
+  const IoState state = stream.recv(to, got);
+  if (state == IoState::closed) error = errno;
+  return state;
 }
 
 void Uplink::look_at(Link& link) {
@@ -111,10 +126,14 @@ void Uplink::push(Link& link) {
     const size_t of_header = std::min(item.sent, item.header.size());
     const size_t of_data = item.sent - of_header;
     size_t sent = 0;
+    errno = 0;
     const IoState state = link.stream.send(std::string_view(item.header).substr(of_header),
                                            {item.data + of_data, item.bytes - of_data}, sent);
     if (state == IoState::later) return;
-    if (state == IoState::closed) closed(link);
+    if (state == IoState::closed) {
+      link.error = errno;
+      closed(link);
+    }
     item.sent += sent;
     if (item.left() == 0) link.queue.pop_front();
   }
@@ -123,6 +142,21 @@ void Uplink::push(Link& link) {
 void Uplink::push_all() {
   for (Peer& peer : peers_) {
     for (Link& link : peer.links) push(link);
+  }
+}
+
+// The kernel itself does not find a dead network in which it has something to send. (The control
+// link goes by one network only.)
+void Uplink::look_for_silence() {
+  const TimePoint now = Monotonic::now();
+  if (now < next_look_) return;
+  next_look_ = now + silence_ / 10;
+  for (Peer& peer : peers_) {
+    for (Link& link : peer.links) {
+      if (!unanswered(link.stream.fd(), silence_)) continue;
+      link.error = ETIMEDOUT;
+      closed(link);
+    }
   }
 }
 
@@ -136,12 +170,14 @@ bool Uplink::wait(std::span<const Link* const> reading, TimePoint deadline) {
       if (events != 0) watched.push_back({link.stream.fd(), events, 0});
     }
   }
-  int timeout = -1;
-  if (deadline != TimePoint::max()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Monotonic::now());
-    timeout = static_cast<int>(std::max<int64_t>(left.count(), 0));
+  int ready = 0;
+  while (ready == 0 && Monotonic::now() < deadline) {
+    look_for_silence();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(deadline, next_look_) -
+                                                                   Monotonic::now());
+    ready =
+        poll(watched.data(), watched.size(), static_cast<int>(std::max<int64_t>(left.count(), 0)));
   }
-  const int ready = poll(watched.data(), watched.size(), timeout);
   if (ready < 0 && errno != EINTR) fail_errno(errno, "cannot wait for another host (poll)");
   if (over_.aborted()) throw Aborted(over_.reason());
   push_all();
@@ -152,7 +188,7 @@ void Uplink::fill(Link& link, std::span<std::byte> data) {
   const Link* const reading[] = {&link};
   while (!data.empty()) {
     size_t got = 0;
-    const IoState state = link.stream.recv(data, got);
+    const IoState state = link.recv(data, got);
     if (state == IoState::closed) closed(link);
     if (state == IoState::later) wait(reading);
     data = data.subspan(got);
@@ -163,8 +199,8 @@ void Uplink::fill(Link& link, std::span<std::byte> data) {
 void Uplink::read_header(Link& link) {
   while (!link.ended && link.header_bytes < kBlockHeaderBytes) {
     size_t got = 0;
-    const IoState state = link.stream.recv(
-        std::as_writable_bytes(std::span(link.header).subspan(link.header_bytes)), got);
+    const IoState state =
+        link.recv(std::as_writable_bytes(std::span(link.header).subspan(link.header_bytes)), got);
     if (state == IoState::later) return;
     if (state == IoState::closed && link.header_bytes > 0) closed(link);
     link.ended = state == IoState::closed;

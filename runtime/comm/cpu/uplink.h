@@ -9,7 +9,10 @@
 // Blocks are matched by order: the receiver asks for exactly the block that the sender queued next,
 // whose header has the next number, by whichever connection it comes. It compares the header (kind,
 // generation, collective, index, length) before it takes data.
+// A host may come to a collective long after the others, so a link lives as long as the kernel at
+// its other end answers. If that is silent, the link ends, also if others still work.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -22,6 +25,7 @@
 #include "core/base/error.h"
 #include "core/net/stream.h"
 #include "runtime/comm/connect.h"
+#include "runtime/comm/cpu/link.h"
 #include "runtime/comm/cpu/wire.h"
 
 namespace adaptdl::comm {
@@ -36,8 +40,9 @@ class LinkClosed : public Error {
 // stream is closed, Error if a block is not the expected one.
 class Uplink {
  public:
-  // `streams`: by host, none for this host; `over` is borrowed.
-  Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams, const AbortSignal& over);
+  // `streams`: by host, none for this host; `over` is borrowed. `silence`: of a link, at most.
+  Uplink(uint64_t generation, std::vector<std::vector<Stream>> streams, const AbortSignal& over,
+         std::chrono::milliseconds silence = kSilence);
 
   // Queues a block; `data` must not change until flush(the returned ticket).
   uint64_t send(int host, BlockKind kind, uint64_t call, uint64_t index, const void* data,
@@ -72,12 +77,15 @@ class Uplink {
     size_t header_bytes = 0;
     std::optional<BlockHeader> block;  // whose data come next
     bool ended = false;                // between two blocks
+    int error = 0;                     // the system's, of a closed stream; 0 = the peer has left
     // What the peer had not taken when last looked at, with what was queued then; and how fast that
     // became less while there was any.
     size_t left = 0;
     TimePoint looked_at{}, queued_at{};
     double taken_bytes = 0, taken_s = 0;
     double bytes_per_s() const { return taken_s > 0 ? taken_bytes / taken_s : 0; }
+
+    IoState recv(std::span<std::byte> to, size_t& got);  // of the stream; keeps the error
   };
   struct Peer {
     std::vector<Link> links;
@@ -88,6 +96,7 @@ class Uplink {
   static Link& first_to_send(Peer& peer, size_t bytes);
   void push(Link& link);  // sends what can be sent now
   void push_all();
+  void look_for_silence();  // once in a while
   // For room in any queue's socket, or for data of one of `reading`; false at the deadline.
   bool wait(std::span<const Link* const> reading, TimePoint deadline = TimePoint::max());
   void read_header(Link& link);
@@ -98,7 +107,9 @@ class Uplink {
   const uint64_t generation_;
   std::vector<Peer> peers_;  // by host
   const AbortSignal& over_;
+  const std::chrono::milliseconds silence_;
   uint64_t last_ticket_ = 0;
+  TimePoint next_look_{};  // for silence
 };
 
 }  // namespace adaptdl::comm

@@ -299,6 +299,21 @@ TEST_CASE("sums of floats are taken in rank order, or host by host, the same on 
   }
 }
 
+TEST_CASE("an average of f16 exists where a host's sum is too large for it") {
+  for (const std::string letters : {"aaaa", "aabb", "aaab", "abcc", "aaaaab"}) {
+    for (const size_t count : {size_t{100}, size_t{100'000}}) {
+      CAPTURE(letters);
+      CAPTURE(count);
+      with_group(letters == "aaaa" ? one_host(4) : hosts_of(letters), [&](Communicator& c) {
+        std::vector<_Float16> values(count, static_cast<_Float16>(40000.0f));
+        c.all_reduce(values.data(), count, Type::f16, Op::average);
+        const auto wrong = [](_Float16 value) { return static_cast<float>(value) != 40000.0f; };
+        CHECK(std::count_if(values.begin(), values.end(), wrong) == 0);
+      });
+    }
+  }
+}
+
 TEST_CASE("special floats") {
   with_group(one_host(3), [](Communicator& c) {
     const float nan = std::numeric_limits<float>::quiet_NaN();

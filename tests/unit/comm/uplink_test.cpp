@@ -1,16 +1,24 @@
-// Blocks over several links, which are pairs of sockets here.
+// Blocks over several links, which are pairs of sockets here; and over TCP to hosts that are late,
+// or silent.
 
 #include "runtime/comm/cpu/uplink.h"
 
+#include <linux/filter.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <thread>
 
+#include "core/net/tcp.h"
+#include "runtime/comm/cpu/link.h"
+#include "tests/support/soon.h"
 #include "tests/unit/comm/group.h"
 
 namespace uplink_test {
 
 using namespace adaptdl;
 using namespace adaptdl::comm;
+using namespace adaptdl::comm::testing;
 
 namespace {
 
@@ -49,6 +57,36 @@ struct TwoHosts {
   AbortSignal over;
   std::optional<Uplink> sender, receiver;
   std::vector<int> senders, receivers;
+};
+
+// Two hosts with a connection over TCP, of which 0 sends to 1.
+struct TcpHosts {
+  explicit TcpHosts(std::chrono::milliseconds silence) {
+    TcpAddress address{"127.0.0.1", 0, ""};
+    const Fd listener = listen_tcp(address);
+    Dialled dialled = dial_tcp(address, {in_seconds(10)});
+    REQUIRE(dialled.socket);
+    Fd accepted;
+    REQUIRE(adaptdl::testing::soon([&] {
+      accepted = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      return static_cast<bool>(accepted);
+    }));
+    // As tune_tcp(), with less patience.
+    const auto milliseconds = static_cast<int>(silence.count());
+    REQUIRE(setsockopt(dialled.socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds,
+                       sizeof milliseconds) == 0);
+    sending = dialled.socket.get();
+    receiving = accepted.get();
+    std::vector<std::vector<Stream>> here(2), there(2);
+    here[1].emplace_back(std::move(dialled.socket));
+    there[0].emplace_back(std::move(accepted));
+    sender.emplace(1, std::move(here), over, silence);
+    receiver.emplace(1, std::move(there), over, silence);
+  }
+
+  int sending = -1, receiving = -1;
+  AbortSignal over;
+  std::optional<Uplink> sender, receiver;
 };
 
 std::string text_of(uint64_t i, size_t bytes) {
@@ -121,6 +159,38 @@ TEST_CASE("a link that ends alone ends the wait for a block that never comes") {
   const TimePoint begun = Monotonic::now();
   CHECK_THROWS_AS(hosts.receive(0, 1), LinkClosed);
   CHECK(seconds_since(begun) < 60);
+}
+
+TEST_CASE("a host may come to a collective long after the one that sends to it") {
+  TcpHosts hosts(std::chrono::milliseconds(200));
+  const std::string text = text_of(0, 16 << 20);
+  std::string received(text.size(), '\0');
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    CHECK_NOTHROW(
+        hosts.receiver->receive(0, BlockKind::gather, 7, 0, received.data(), received.size()));
+  });
+  hosts.sender->send(1, BlockKind::gather, 7, 0, text.data(), text.size());
+  CHECK_NOTHROW(hosts.sender->flush_all());
+  other.join();
+  CHECK((received == text));  // does not print them
+}
+
+TEST_CASE("a host that answers nothing any more is found, and so said") {
+  TcpHosts hosts(std::chrono::milliseconds(200));
+  sock_filter nothing{BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program{1, &nothing};
+  if (setsockopt(hosts.receiving, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0) {
+    MESSAGE("skipped: this system has no filters of sockets");
+    return;
+  }
+  CHECK(!unanswered(hosts.sending, std::chrono::milliseconds(200)));
+  char byte = 0;
+  hosts.sender->send(1, BlockKind::gather, 7, 0, &byte, 1);
+  const TimePoint begun = Monotonic::now();
+  CHECK_THROWS_WITH_AS(hosts.sender->receive(1, BlockKind::gather, 7, 0, &byte, 1),
+                       doctest::Contains("closed: no answer"), LinkClosed);
+  CHECK(seconds_since(begun) < 8);
 }
 
 TEST_CASE("a block that is not the next one is told") {

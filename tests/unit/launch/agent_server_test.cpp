@@ -564,7 +564,7 @@ TEST_CASE("hosts that were told to stop do not go on without the launcher") {
     agents[1]->learn(launcher, false);
     agents[0]->be_heard(launcher, 1);
     agents[1]->be_heard(launcher, 2);
-    joined("3");  // of which the others have not heard: it does not count
+    if (leaves == "3") joined("3");  // by what the others have, it does not count
     agents[leaves == "1" ? 0 : 2]->channel.send({{"type", "leaving"}});
     const std::string told = fmt::format("host-{0} left {0}: was told to stop", leaves);
     CHECK(launcher.until([&] { return std::ranges::count(launcher.events, told) == 1; }));
@@ -572,6 +572,58 @@ TEST_CASE("hosts that were told to stop do not go on without the launcher") {
     CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
     CHECK(launcher.agents.may_train() == (leaves == "1"));
   }
+}
+
+TEST_CASE("hosts may go on by a roster that not all have acknowledged") {
+  Launcher launcher;
+  std::vector<std::unique_ptr<OtherSide>> agents;
+  const auto joined = [&](const char* id) {
+    agents.push_back(std::make_unique<OtherSide>(launcher));
+    CHECK(agents.back()->join(launcher, id, 1, json::object(), 1000)["run_id"] == "r");
+  };
+  joined("1");
+  agents[0]->learn(launcher, false);
+  agents[0]->be_heard(launcher, 1);
+  for (const char* id : {"2", "3", "4"}) joined(id);
+  // Host 1 says nothing any more.
+  while (agents[1]->learn(launcher, false).size < 5) {
+  }
+  agents[2]->learn(launcher, false);
+  agents[3]->learn(launcher, false);
+  CHECK(launcher.agents.may_train());
+  agents.pop_back();  // the others and the launcher are more than half of any roster
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 4; }));
+  CHECK(launcher.agents.may_train());
+  agents.clear();
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+  CHECK_FALSE(launcher.agents.may_train());
+  CHECK(launcher.agents.lost().size() == 4);
+  launcher.agents.give_up_lost();
+  CHECK(launcher.agents.may_train());
+}
+
+TEST_CASE("hosts may go on by the first rosters, before any is acknowledged") {
+  Launcher launcher;
+  std::vector<std::unique_ptr<OtherSide>> agents;
+  for (const char* id : {"1", "2"}) {
+    agents.push_back(std::make_unique<OtherSide>(launcher));
+    CHECK(agents.back()->join(launcher, id, 1, json::object(), 1000)["run_id"] == "r");
+  }
+  CHECK(agents[1]->hear(launcher)["roster"]["size"] == 3);
+  CHECK(launcher.agents.may_train());
+  CHECK(launcher.remembered.back().hosts.size() == 2);
+  agents.clear();
+  CHECK(launcher.until([&] { return launcher.agents.hosts() == 1; }));
+  CHECK_FALSE(launcher.agents.may_train());
+  // What another launcher of theirs has told since.
+  Roster theirs = launcher.remembered.back();
+  theirs.number += 2;
+  theirs.launcher = "another";
+  OtherSide again(launcher);
+  again.join(launcher, "3", 1, json::object(), 1002, false);
+  again.channel.send(
+      {{"type", "knows"}, {"number", 0}, {"shares", false}, {"remembered", to_json(theirs)}});
+  CHECK(launcher.until([&] { return launcher.agents.overtaken(); }));
 }
 
 TEST_CASE("hosts that are all told to stop at once do not go on without the launcher") {

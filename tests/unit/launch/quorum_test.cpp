@@ -116,11 +116,82 @@ TEST_CASE("nobody is guarded against where a folder decides, or no host may lead
   CHECK_FALSE(quorum.guards());
 }
 
+TEST_CASE("a launcher holds by each roster that lost hosts may have, for any that are here") {
+  const Hosts all{kA, kB, kC, {"d", "10.0.0.4", 1000}, {"e", "10.0.0.5", 1000}};
+  const auto of = [&](unsigned chosen) {
+    Hosts some;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if ((chosen >> i & 1) != 0) some.push_back(all[i]);
+    }
+    return some;
+  };
+  int held = 0, wrong = 0;
+  for (const int own : {0, 1}) {
+    for (unsigned before = 0; before < 32; ++before) {
+      for (unsigned now = 0; now < 32; ++now) {
+        const auto told = [&](int64_t number, unsigned hosts) {
+          Roster roster{.number = number, .hosts = of(hosts)};
+          roster.size = own + static_cast<int>(roster.hosts.size());
+          return roster;
+        };
+        Quorum quorum;
+        quorum.settle(told(1, before), false);
+        quorum.tell(told(2, now), false);
+        for (unsigned here = 0; here < 32; ++here) {
+          if (!quorum.holds(of(here))) continue;
+          ++held;
+          for (const unsigned roster : {before, now}) {
+            const int size = told(0, roster).size;
+            const auto lost = static_cast<int>(of(roster & ~here).size());
+            wrong += lost >= enough_without_launcher(size) ? 1 : 0;
+          }
+        }
+        wrong += quorum.holds(of(before | now)) ? 0 : 1;
+      }
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(held > 32 * 32);
+}
+
+TEST_CASE("hosts may go on by rosters that are told, until all know a newer one") {
+  Quorum quorum;
+  quorum.tell(roster(1, {kA}), false);
+  CHECK(quorum.guards());
+  CHECK(quorum.holds({}));  // of two equal halves, the launcher's
+  quorum.tell(roster(2, {kA, kB}), false);
+  CHECK_FALSE(quorum.holds({}));
+  CHECK(quorum.holds({kB}));
+  CHECK(quorum.oldest().number == 1);
+  CHECK(quorum.lost({}).size() == 2);
+  quorum.tell(roster(3, {kB}), false);  // of which a and b may not have heard
+  CHECK_FALSE(quorum.holds({}));
+  quorum.settle(roster(3, {kB}), false);
+  CHECK(quorum.holds({}));
+  CHECK(quorum.lost({}).size() == 1);
+  quorum.tell(roster(4, {kA, kB, kC}), false);
+  CHECK_FALSE(quorum.holds({}));
+  quorum.give_up_lost();
+  CHECK_FALSE(quorum.guards());
+  CHECK(quorum.holds({}));
+  Roster shared = roster(5, {kA, kB});
+  shared.shared = true;
+  quorum.tell(shared, false);
+  quorum.tell(roster(6, {kA, kB}), true);
+  quorum.tell(roster(7, {{"a", "10.0.0.1", 0}}), false);
+  CHECK_FALSE(quorum.guards());
+}
+
 TEST_CASE("hosts that may go on are remembered until all others know that they are gone") {
   Quorum quorum;
   CHECK(quorum.to_remember(roster(1, {kA})).number == 1);
   quorum.settle(roster(1, {kA, kB}), false);
   CHECK(quorum.to_remember(roster(2, {kB})).number == 1);
+  quorum.tell(roster(2, {kB, kC}), false);
+  const Roster both = quorum.to_remember(roster(2, {kB, kC}));
+  CHECK(both.number == 1);
+  CHECK(both.hosts.size() == 3);
+  CHECK(both.size == 4);
   quorum.settle(roster(2, {kB}), false);
   CHECK(quorum.to_remember(roster(2, {kB})).number == 2);
   Roster shared = roster(3, {kB});
