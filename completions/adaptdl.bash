@@ -2,11 +2,19 @@
 
 _adaptdl() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local command= position=0 word skip= i
+  local command= position=0 word skip= rest= i
+  # Bash splits words at "=", too: --device=cpu comes as three.
+  if [[ $current == = ]]; then
+    current=
+  elif [[ $previous == = ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
   # The command, and how many of its arguments stand before the cursor.
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}
+    if [[ $word == = ]]; then skip=1; continue; fi
     if [[ -n $skip ]]; then skip=; continue; fi
+    if [[ $word == -- ]]; then rest=1; break; fi
     case $word in
       -*) _adaptdl_takes_value "$command" "$word" && skip=1 ;;
       *) case $command in
@@ -16,6 +24,11 @@ _adaptdl() {
         esac ;;
     esac
   done
+  # A program's arguments.
+  if [[ -n $rest || $command:$position == torchrun:[1-9]* ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null
+    return
+  fi
   if [[ -n $command ]] && _adaptdl_takes_value "$command" "$previous"; then
     case $command$previous in
       run--replicas) COMPREPLY=() ;;

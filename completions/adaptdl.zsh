@@ -433,7 +433,7 @@ _adaptdl() {
     '--tee[Commands\: show these despite --redirects.]:STREAMS: ' \
     '--local-ranks-filter[Commands\: show the output of these replicas only. Default\: all.]:RANK,...: ' \
     '--role[Commands\: ROLE_NAME of the replicas, and the prefix of their lines.]:NAME: ' \
-    '--standalone[Commands\: accepted for torchrun'\''s sake; every run is on its own.]' \
+    '--standalone[In srun and mpirun\: each task is a run of its own.]' \
     '-o[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
     '--format[Output format; text shows progress and a summary, json prints events, one a line.]:text|json:(text json)' \
     '--step-events[With -o json, print every Nth step only; 0\: none.]:N: ' \
@@ -470,7 +470,7 @@ _adaptdl() {
     '--host-timeout[On several hosts\: one that is silent for so long is lost.]:SECONDS: ' \
     '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start.]:PORT: ' \
     '--rdzv-id[TORCHELASTIC_RUN_ID of the replicas, and on several hosts the run'\''s name. Default\: the run'\''s name.]:NAME: ' \
-    '--standalone[Accepted; has no effect here.]' \
+    '--standalone[In srun and mpirun\: each task is a run of its own.]' \
     '--rdzv-backend[Accepted; has no effect here.]:VALUE: ' \
     '--rdzv-conf[Accepted; has no effect here.]:VALUE: ' \
     '--local-addr[Accepted; has no effect here.]:VALUE: ' \
@@ -968,7 +968,7 @@ _adaptdl() {
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--interval[Time between scheduling rounds when nothing changes.]:DURATION: ' \
     '--accelerator-label[Label of nodes that names the kind of their accelerators. Default\: those that vendors use (adaptdl-policy(5)).]:KEY: ' \
-    '--address[Address on which supervisor and metrics listen.]:ADDRESS: ' \
+    '--address[Address on which supervisor, webhook and metrics listen; *\: all, of IPv4 and of IPv6.]:ADDRESS: ' \
     '--supervisor-port[Port of the supervisor; 0\: any free port.]:PORT: ' \
     '--supervisor-url[URL under which jobs reach the supervisor, such as that of its service. Default\: this process on 127.0.0.1, for pods in the host'\''s network.]:URL: ' \
     '--supervisor-https-port[Port of the supervisor over HTTPS, for all but Python programs; 0\: any free port. Default\: none, and they use HTTP.]:PORT: ' \

@@ -1,6 +1,7 @@
 #include "cli/commands/command_run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <fcntl.h>
@@ -20,7 +21,9 @@
 #include "core/base/program_path.h"
 #include "core/base/system.h"
 #include "core/base/text.h"
+#include "core/formats/json_fields.h"
 #include "core/launch/client.h"
+#include "core/launch/hosts/slurm.h"
 #include "core/launch/paths.h"
 
 namespace adaptdl::cli {
@@ -143,6 +146,23 @@ std::string event_sentence(const Json& event, bool quiet) {
     return text("result");
   }
   return "";
+}
+
+// Empty if this process could not write it.
+Json record_of_this_run(const std::string& name) {
+  try {
+    Json record = launch::read_record(name);
+    if (record.is_object() && record.value("pid", 0) == getpid()) return record;
+  } catch (const Error&) {
+    // the disk was full
+  }
+  return Json::object();
+}
+
+// Whether a command that was stopped, started again, goes on from where it was: it has written a
+// checkpoint, or shown that it saves and exits with 143 when it is asked to stop.
+bool goes_on(const Json& record) {
+  return record.value("checkpoint", false) || record.value("restartable", false);
 }
 
 }  // namespace
@@ -269,6 +289,7 @@ launch::CommandOptions command_options(const Arguments& arguments) {
 
 int run_as_command(const Arguments& arguments, launch::CommandOptions options, bool hosts) {
   raise_descriptor_limit();  // each replica needs some
+  const launch::SlurmNotice slurm;
   if (const int code = refuse_program(options.program)) return code;
   check_folders(options);
   options.program_exit = true;
@@ -278,8 +299,12 @@ int run_as_command(const Arguments& arguments, launch::CommandOptions options, b
     if (!quiet) talk("adaptdl: " + printable(line));
   };
   const auto stream = std::make_shared<JsonStream>(1);
+  const auto broken = std::make_shared<std::atomic<bool>>(false);  // standard output
+  options.console->broken = [broken] { *broken = true; };
+  const auto failed = std::make_shared<std::atomic<bool>>(false);
   std::vector<launch::EventSink> sinks;
-  sinks.push_back([quiet](const Json& event) {
+  sinks.push_back([quiet, failed](const Json& event) {
+    if (event.value("event", "") == "end") *failed = event.value("result", "") == "failed";
     const std::string sentence = event_sentence(event, quiet);
     if (!sentence.empty()) talk("adaptdl: " + printable(sentence));
   });
@@ -293,15 +318,21 @@ int run_as_command(const Arguments& arguments, launch::CommandOptions options, b
   launch::RunOptions shared;
   std::optional<HostOfRun> host;
   if (hosts) host = host_of_command(arguments, options, shared, talk_to);
-  if (host && !host->leads) return run_host(*host, shared, &options, talk_to);
+  const auto exit_code = [&](int code) {
+    const bool unwritten = stream->broken() || *broken;
+    return code == 0 && unwritten ? static_cast<int>(ExitCode::error) : code;
+  };
+  if (host && !host->leads) return exit_code(run_host(*host, shared, &options, talk_to));
   const int code = launch::run_command(options, sinks, talk_to);
   tell_end(host, code, talk_to);
-  if (code == 0) return stream->broken() ? static_cast<int>(ExitCode::error) : 0;
-  const bool stopped = code > 128 && code < 128 + 32;
-  if (!stopped && !quiet) {
+  const Json record = record_of_this_run(options.name);
+  if (code == static_cast<int>(ExitCode::terminated) && goes_on(record)) {
+    slurm.requeue_job(true, talk_to);
+  }
+  if (*failed && text_at(record, "cause") != "CannotStart" && !quiet) {
     talk(fmt::format("adaptdl: all that the replicas wrote is in {}", options.log_dir));
   }
-  return code;
+  return exit_code(code);
 }
 
 }  // namespace adaptdl::cli

@@ -366,8 +366,7 @@ Command run_command() {
                .value = "NAME",
                .fallback = "default",
                .doc = "Commands: ROLE_NAME of the replicas, and the prefix of their lines."},
-              {.name = "standalone",
-               .doc = "Commands: accepted for torchrun's sake; every run is on its own."},
+              {.name = "standalone", .doc = "In srun and mpirun: each task is a run of its own."},
               format_option("Output format; text shows progress and a summary, json prints events, "
                             "one a line."),
               {.name = "step-events",

@@ -91,14 +91,21 @@ std::string line_of(int fd) {
 }
 
 ReplicaRange nodes_of(const Arguments& arguments, const std::optional<launch::ParallelTask>& task) {
-  if (task && !arguments.given("nnodes")) return {task->count, task->count};
+  const bool alone = arguments.flag("standalone");
+  if (task && !alone && !arguments.given("nnodes")) return {task->count, task->count};
   const std::string text = arguments.text("nnodes");
+  ReplicaRange nodes;
   try {
-    return parse_replica_range(text, "--nnodes", {.least = 1, .most = launch::kMostHosts});
+    nodes = parse_replica_range(text, "--nnodes", {.least = 1, .most = launch::kMostHosts});
   } catch (const Error&) {
     throw UsageError(fmt::format("--nnodes: {} is not N or MIN:MAX, of 1 to {} hosts.",
                                  text.empty() ? "''" : text, launch::kMostHosts));
   }
+  if (alone && (arguments.given("hosts") || *nodes.max > 1)) {
+    throw UsageError(fmt::format("--standalone: on this host only; remove it or --{}.",
+                                 arguments.given("hosts") ? "hosts" : "nnodes"));
+  }
+  return nodes;
 }
 
 // A port that is taken is probably this run's: its hosts may be processes on one machine.
@@ -312,7 +319,8 @@ std::shared_ptr<Fd> listener_to_lead(uint16_t port, const launch::RunOptions& op
 }  // namespace
 
 bool on_several_hosts(const Arguments& arguments) {
-  return arguments.given("hosts") || *nodes_of(arguments, launch::parallel_task()).max > 1;
+  const ReplicaRange nodes = nodes_of(arguments, launch::parallel_task());
+  return arguments.given("hosts") || *nodes.max > 1;
 }
 
 namespace {

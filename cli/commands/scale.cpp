@@ -27,6 +27,7 @@ int scale_run(const std::string& name, const ReplicaRange& range, const Argument
   if (range.min != range.max) {
     throw UsageError("N: a range is only for jobs; give one number for a run of `adaptdl run`.");
   }
+  const Json status = launch::request(name, {{"request", "status"}});
   const Json answer = launch::request(name, {{"request", "scale"}, {"replicas", *range.max}});
   if (arguments.json()) {
     print_json({{"name", name},
@@ -36,7 +37,12 @@ int scale_run(const std::string& name, const ReplicaRange& range, const Argument
   }
   print_line(fmt::format("{}: replicas {} -> {}", name,
                          dump_json(answer.value("from", Json(nullptr))), *range.max));
-  if (!arguments.quiet()) talk("It keeps training; `adaptdl ls` shows the progress.");
+  if (arguments.quiet()) return 0;
+  const bool command = !status.value("restartable", Json(nullptr)).is_null();
+  const bool restarts = command && answer.value("from", Json(nullptr)) != Json(*range.max);
+  talk(restarts ? "All its replicas are stopped, and start again from what they have saved; "
+                  "`adaptdl ls` shows them."
+                : "It keeps training; `adaptdl ls` shows the progress.");
   return 0;
 }
 

@@ -25,31 +25,34 @@ namespace {
 
 constexpr Seconds kStopPatience{10};
 
+[[noreturn]] void fail_to_stop(pid_t pid) {
+  fail("the service (process {}) has not ended in {} s", pid, kStopPatience.count());
+}
+
+void wait_for_process(const local::ServiceProcess& service) {
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
+  pollfd wait{service.pidfd.get(), POLLIN, 0};
+  if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) fail_to_stop(service.pid);
+}
+
 // For a service that does not answer, or listens elsewhere.
 int stop_by_signal(const local::ServiceProcess& service) {
   syscall(SYS_pidfd_send_signal, service.pidfd.get(), SIGTERM, nullptr, 0);
-  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(kStopPatience);
-  pollfd wait{service.pidfd.get(), POLLIN, 0};
-  if (::poll(&wait, 1, static_cast<int>(limit.count())) <= 0) {
-    fail("the service (process {}) has not ended in {} s", service.pid, kStopPatience.count());
-  }
+  wait_for_process(service);
   talk("The service has ended; running jobs continue, and `adaptdl serve` takes them over again.");
   return 0;
 }
 
 int stop() {
-  if (!local::service_runs()) {
-    if (const auto service = local::service_process()) return stop_by_signal(*service);
-  }
+  const auto service = local::service_process();
+  if (service && !local::service_runs()) return stop_by_signal(*service);
   const Json hello = local::request_service({{"request", "hello"}});
   local::request_service({{"request", "stop"}});
-  const TimePoint deadline =
-      Monotonic::now() + std::chrono::duration_cast<Monotonic::duration>(kStopPatience);
-  while (local::service_runs()) {
-    if (Monotonic::now() > deadline) {
-      fail("the service (process {}) has not ended in {} s", hello["pid"].get<int>(),
-           kStopPatience.count());
-    }
+  // It first stops listening, and closes its store before another one can start.
+  if (service) wait_for_process(*service);
+  const TimePoint begun = Monotonic::now();
+  while (!service && (local::service_runs() || local::service_locked())) {
+    if (seconds_since(begun) > kStopPatience.count()) fail_to_stop(hello["pid"].get<pid_t>());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   const auto jobs = json_get_or<int64_t>(hello, "jobs", "service", 0);

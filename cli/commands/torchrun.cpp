@@ -1,6 +1,7 @@
 // torchrun's command line, run by our launcher.
 
 #include <functional>
+#include <memory>
 
 #include "cli/commands.h"
 #include "cli/commands/command_run.h"
@@ -14,6 +15,7 @@
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/launch/client.h"
+#include "core/launch/command/leftovers.h"
 #include "core/launch/paths.h"
 
 namespace adaptdl::cli {
@@ -43,23 +45,42 @@ std::string name_on_hosts(const Arguments& arguments, const std::vector<std::str
   return id.empty() ? command_name(words) : valid_run_name(id);
 }
 
-struct ClaimedName {
-  std::string name;
-  Fd claim;  // while it is open, others that start at the same time find the name taken
-};
+void set_folders(const Arguments& arguments, launch::CommandOptions& options) {
+  set_command_folders(options, join_path(arguments.text("log-dir"), options.name + ".run"), "", "");
+}
 
-// torchrun has no names, so that two runs of one script must not be in each other's way.
-ClaimedName claim_name(const std::string& name) {
+// Whether no live run of any host uses the run's folder.
+bool claim_folder(launch::CommandOptions& options) {
+  try {
+    auto file = launch::claim_replicas_file(options.replicas_file);
+    if (!file) return false;
+    options.claimed = std::make_shared<launch::ReplicasFile>(*std::move(file));
+  } catch (const Error&) {
+    // The start of the run fails, and says what to do.
+  }
+  return true;
+}
+
+// torchrun has no names, so that two runs of one script must not be in each other's way, also if
+// they are on hosts that share the folder. Sets the name and the folders. While the result is open,
+// others that start at the same time find the name taken.
+Fd claim_name(const Arguments& arguments, const std::string& name,
+              launch::CommandOptions& options) {
   launch::run_paths(name);  // throws where no run can have a socket: is_live() would say yes
   // Each name has one byte of the lock file.
   const std::string locks = join_path(runtime_directory(), "names.lock");
-  std::string free = name;
+  options.name = name;
   for (int number = 2; number < kMostAlike; ++number) {
-    auto claim = try_lock_byte(locks, static_cast<int64_t>(std::hash<std::string>()(free) >> 2));
-    if (claim && !launch::is_live(free)) return {free, *std::move(claim)};
-    free = fmt::format("{}-{}", name, number);
+    const auto byte = static_cast<int64_t>(std::hash<std::string>()(options.name) >> 2);
+    auto claim = try_lock_byte(locks, byte);
+    if (claim && !launch::is_live(options.name)) {
+      set_folders(arguments, options);
+      if (claim_folder(options)) return *std::move(claim);
+    }
+    options.name = fmt::format("{}-{}", name, number);
   }
-  return {free, Fd()};
+  set_folders(arguments, options);
+  return {};
 }
 
 std::vector<std::string> command_of(const Arguments& arguments) {
@@ -83,16 +104,9 @@ int run_torchrun(const Arguments& arguments) {
          arguments.rest()[0]);
   }
   launch::CommandOptions options;
-  ClaimedName claimed;
   const bool several = on_several_hosts(arguments);
   if (!several && arguments.given("node-rank") && arguments.integer("node-rank") > 0) {
     throw UsageError("--node-rank: for a run on several hosts; give --nnodes, such as 1:4.");
-  }
-  if (several) {
-    options.name = name_on_hosts(arguments, words);
-  } else {
-    claimed = claim_name(command_name(words));
-    options.name = claimed.name;
   }
   options.program = words[0];
   options.arguments.assign(words.begin() + 1, words.end());
@@ -110,8 +124,13 @@ int run_torchrun(const Arguments& arguments) {
   }
   options.console = console_options(arguments.text("redirects"), arguments.text("tee"),
                                     arguments.text("local-ranks-filter"), false, arguments.json());
-  const std::string log_dir = arguments.text("log-dir");
-  set_command_folders(options, join_path(log_dir, options.name + ".run"), "", "");
+  Fd claim;
+  if (several) {
+    options.name = name_on_hosts(arguments, words);
+    set_folders(arguments, options);
+  } else {
+    claim = claim_name(arguments, command_name(words), options);
+  }
   return run_as_command(arguments, std::move(options), several);
 }
 
@@ -243,7 +262,10 @@ Command torchrun_command() {
             .value = "NAME",
             .doc = "TORCHELASTIC_RUN_ID of the replicas, and on several hosts the run's name. "
                    "Default: the run's name.",
-            .shared_variable = "PET_RDZV_ID"}}),
+            .shared_variable = "PET_RDZV_ID"},
+           {.name = "standalone",
+            .doc = "In srun and mpirun: each task is a run of its own.",
+            .shared_variable = "PET_STANDALONE"}}),
       .positionals = {{.name = "SCRIPT",
                        .kind = Kind::file,
                        .doc = "Python script, and its arguments.",

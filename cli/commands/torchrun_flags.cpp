@@ -16,7 +16,6 @@ constexpr std::string_view kOnlyTorchrun =
 
 const std::vector<TorchrunFlag>& torchrun_flags_without_effect() {
   static const std::vector<TorchrunFlag> flags = {
-      {"standalone", "PET_STANDALONE", Kind::flag, ""},  // `run` and `submit` accept it, too
       {"rdzv-backend", "PET_RDZV_BACKEND", Kind::text, kNoRendezvous},
       {"rdzv-conf", "PET_RDZV_CONF", Kind::text, kNoRendezvous},
       {"local-addr", "PET_LOCAL_ADDR", Kind::text, kNoRendezvous},

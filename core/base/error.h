@@ -40,13 +40,20 @@ class UsageError : public Error {
   explicit UsageError(const std::string& message) : Error(message, ExitCode::usage) {}
 };
 
+// The disk, or this user's share of it, is full: the same may succeed later.
+class DiskFull : public Error {
+ public:
+  using Error::Error;
+};
+
 // fail("{}: cannot open: {}", path, reason) throws Error with the formatted sentence.
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw Error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// As fail(), with ": " and the text of `error_number` (an errno) appended.
+// As fail(), with ": " and the text of `error_number` (an errno) appended. Throws DiskFull if that
+// is the reason.
 [[noreturn]] void fail_errno(int error_number, const std::string& what);
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line);

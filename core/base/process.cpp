@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <system_error>
 #include <thread>
 
-#include "core/base/error.h"
 #include "core/base/pipe.h"
 #include "core/base/poll.h"
 #include "core/base/program_path.h"
@@ -209,7 +209,8 @@ std::pair<Child, Report> attempt(Plan& plan) {
     fail_errno(report.error, fmt::format("{}: cannot bind the program to cores {}", program,
                                          fmt::join(options.cores, ", ")));
   }
-  fail_errno(report.error, program + ": cannot execute");
+  throw CannotExecute(fmt::format("{}: cannot execute: {}", program,
+                                  std::generic_category().message(report.error)));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/fd.h"
 
 namespace adaptdl {
@@ -103,8 +104,14 @@ class Child {
   std::optional<ExitStatus> status_;
 };
 
+// The system refuses to execute a program, or there is none.
+class CannotExecute : public Error {
+ public:
+  using Error::Error;
+};
+
 // Starts a program. On failure no child exists, and the Error names the step (folder, descriptor,
-// cores, execution) and the reason. Thread-safe, but see die_with_parent.
+// cores, execution: CannotExecute) and the reason. Thread-safe, but see die_with_parent.
 Child spawn(const SpawnOptions& options);
 
 // Raises this process's limit of open descriptors to the hard limit, at most 65,536. Children get

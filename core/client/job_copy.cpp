@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/file_copy.h"
 #include "core/base/files.h"
 #include "core/cluster/local/runner/job_folder.h"
+#include "core/oci/tar.h"
 
 namespace adaptdl::client {
 namespace {
@@ -33,15 +35,16 @@ class Copier {
  public:
   explicit Copier(std::string root) : root_(std::move(root)) {}
 
-  void copy(const std::string& from, const std::string& to) {
+  // `depth`: number of copied folders around it.
+  void copy(const std::string& from, const std::string& to, size_t depth) {
     struct stat status {};
-    if (lstat(from.c_str(), &status) != 0) fail_errno(errno, from);
+    if (lstat(from.c_str(), &status) != 0) return gone_or_fail(errno, from, depth);
     if (S_ISDIR(status.st_mode)) {
-      copy_folder(from, to, status);
+      copy_folder(from, to, status, depth);
     } else if (S_ISLNK(status.st_mode)) {
-      copy_link(from, to);
+      copy_link(from, to, depth);
     } else if (S_ISREG(status.st_mode)) {
-      copy_file(from, to, status);
+      copy_file(from, to, depth);
     } else {
       result_.skipped.push_back(from + ": not a regular file");
     }
@@ -50,22 +53,36 @@ class Copier {
   CopyResult result_;
 
  private:
-  void copy_folder(const std::string& from, const std::string& to, const struct stat& status) {
+  // The program may remove its files while they are copied.
+  void gone_or_fail(int error_number, const std::string& from, size_t depth) {
+    if (depth == 0 || !oci::is_gone(error_number)) fail_errno(error_number, from);
+    result_.skipped.push_back(from + ": was removed while the others were copied");
+  }
+
+  void copy_folder(const std::string& from, const std::string& to, const struct stat& status,
+                   size_t depth) {
     struct stat there {};
     if (lstat(to.c_str(), &there) == 0 && S_ISLNK(there.st_mode)) {
       fail("{}: is a symlink; files are not written through symlinks", to);
     }
+    std::vector<std::string> names;
+    try {
+      names = list_directory(from);
+    } catch (const Error&) {
+      if (lstat(from.c_str(), &there) == 0) throw;
+      return gone_or_fail(errno, from, depth);
+    }
     if (mkdir(to.c_str(), 0700) != 0 && errno != EEXIST) fail_errno(errno, to);
-    for (const std::string& name : list_directory(from)) {
-      copy(join_path(from, name), join_path(to, name));
+    for (const std::string& name : names) {
+      copy(join_path(from, name), join_path(to, name), depth + 1);
     }
     keep(to, status);
   }
 
-  void copy_link(const std::string& from, const std::string& to) {
+  void copy_link(const std::string& from, const std::string& to, size_t depth) {
     char resolved[PATH_MAX], target[PATH_MAX];
     const ssize_t size = readlink(from.c_str(), target, sizeof target - 1);
-    if (size < 0) fail_errno(errno, from);
+    if (size < 0) return gone_or_fail(errno, from, depth);
     target[size] = 0;
     if (target[0] == '/' || ::realpath(from.c_str(), resolved) == nullptr ||
         !is_below(resolved, root_)) {
@@ -79,45 +96,23 @@ class Copier {
   }
 
   // Written beside its destination first, so that a reader never sees a partial file.
-  void copy_file(const std::string& from, const std::string& to, const struct stat& status) {
-    const Fd source = open_file(from, O_RDONLY | O_NOFOLLOW);
+  void copy_file(const std::string& from, const std::string& to, size_t depth) {
     const std::string beside = to + fmt::format(".copying-{}", getpid());
+    if (unlink(beside.c_str()) != 0 && errno != ENOENT) fail_errno(errno, beside);
     try {
-      const Fd target = open_file(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
-      for (;;) {
-        const ssize_t copied =
-            copy_file_range(source.get(), nullptr, target.get(), nullptr, 1u << 30, 0);
-        if (copied > 0) {
-          result_.bytes += static_cast<uint64_t>(copied);
-          continue;
-        }
-        if (copied == 0) break;
-        if (errno == EINTR) continue;
-        if (errno != EXDEV && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
-          fail_errno(errno, to + ": cannot write");
-        }
-        copy_by_hand(source.get(), target.get(), from, to);
-        break;
-      }
-      keep(beside, status);
+      const CopiedFile copied = adaptdl::copy_file(from, beside);
+      if (!copied.found) return gone_or_fail(ENOENT, from, depth);
       if (rename(beside.c_str(), to.c_str()) != 0) fail_errno(errno, to);
+      if (copied.changed) {
+        result_.changed.push_back(
+            from + ": changed while it was copied: the copy may mix its old and its new content");
+      }
+      result_.bytes += copied.bytes;
     } catch (const Error&) {
       unlink(beside.c_str());
       throw;
     }
     ++result_.files;
-  }
-
-  void copy_by_hand(int source, int target, const std::string& from, const std::string& to) {
-    std::vector<char> buffer(1 << 20);
-    for (;;) {
-      const ssize_t count = read(source, buffer.data(), buffer.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_errno(errno, from + ": cannot read");
-      if (count == 0) return;
-      write_all(target, {buffer.data(), static_cast<size_t>(count)}, to);
-      result_.bytes += static_cast<uint64_t>(count);
-    }
   }
 
   static void keep(const std::string& path, const struct stat& status) {
@@ -170,7 +165,7 @@ CopyResult copy_below(const std::string& from, const std::string& root, const st
   target = join_path(parent, file_name(target));
   if (is_below(target, source)) fail("{}: the destination is the source, or inside it", to);
   Copier copier(real_root);
-  copier.copy(source, target);
+  copier.copy(source, target, 0);
   return std::move(copier.result_);
 }
 

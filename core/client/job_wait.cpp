@@ -39,12 +39,7 @@ WaitResult wait_for_jobs(JobQuery& jobs, const std::vector<std::string>& names, 
                          std::optional<Seconds> timeout, const std::function<void()>& meanwhile) {
   const TimePoint begun = Monotonic::now();
   for (const std::string& name : names) {
-    if (jobs.look(name)) continue;
-    try {
-      jobs.find(name);  // throws with a suggestion if it is not found
-    } catch (const Error& error) {
-      throw Error(error.what(), kJobMissing);
-    }
+    if (!jobs.look(name)) jobs.find(name);  // throws with a suggestion if it is not found
   }
   WaitResult result;
   for (const std::string& name : names) {  // in turn: all must reach the goal anyway

@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/error.h"
+#include "core/client/exit_codes.h"
 #include "core/client/job_query.h"
 
 namespace adaptdl::client {
-
-// Exit codes, beside those of ExitCode, for how a job ended or that it has not.
-inline constexpr ExitCode kJobFailed{100}, kJobUnfinished{101}, kJobMissing{102},
-    kJobCancelled{103};
 
 // The state to wait for. `ended` includes failure; a job that has succeeded also counts as running.
 enum class WaitGoal { succeeded, ended, running, suspended };

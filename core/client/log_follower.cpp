@@ -70,8 +70,10 @@ void LogFollower::tail(std::optional<int64_t> count, std::optional<Seconds> sinc
       Log rotated{.file = open_file(older, O_RDONLY), .partial = {}};
       skip(older, rotated.file);
       read(replica, rotated, keep);
+      log.partial = std::move(rotated.partial);  // a rotation may cut a line in two
     }
-    skip(path(replica), log.file);
+    // What follows a cut line is as new as that.
+    if (log.partial.empty()) skip(path(replica), log.file);
     read(replica, log, keep);
     if (count && !log.partial.empty()) {  // the last line, which next() passes on
       if (*count == 0) log.partial.clear();

@@ -74,7 +74,9 @@ nlohmann::json checked(nlohmann::json answer, const std::string& who) {
 }  // namespace
 
 std::vector<std::string> live_run_names() {
-  return stems(sockets_directory(), ".sock");
+  std::vector<std::string> names = stems(sockets_directory(), ".sock");
+  std::erase_if(names, [](const std::string& name) { return !is_live(name); });
+  return names;
 }
 
 bool is_live(const std::string& name) {
@@ -100,7 +102,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
     } catch (const Error&) {  // ignore a foreign or damaged file
     }
   }
-  for (const std::string& name : live_run_names()) {
+  for (const std::string& name : stems(sockets_directory(), ".sock")) {
     const std::string path = join_path(sockets_directory(), name + ".sock");
     RunInfo& run = runs[name];
     run.name = name;
@@ -126,8 +128,7 @@ std::vector<RunInfo> list_runs(Seconds timeout) {
 nlohmann::json request(const std::string& name, const nlohmann::json& request, Seconds timeout) {
   std::optional<Fd> socket = try_connect_unix(run_paths(name).socket);
   if (!socket) {
-    std::vector<std::string> live = live_run_names();
-    std::erase_if(live, [](const std::string& other) { return !is_live(other); });
+    const std::vector<std::string> live = live_run_names();
     const std::string others =
         live.empty() ? "No run is live" : fmt::format("Live runs: {}", fmt::join(live, ", "));
     if (!path_exists(run_paths(name).record)) fail("run {} not found. {}", name, others);

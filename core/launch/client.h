@@ -21,7 +21,8 @@
 //     restartable: whether a command has exited with 143 when it was asked to stop; else null
 //   {"request": "scale", "replicas": N} -> {ok, from, to}
 //     may carry "slots": [ids], the run's slots from now on. New replicas get free ones; replicas
-//     on other slots leave as soon as another replica can take over the state
+//     on other slots leave as soon as another replica can take over the state. May carry
+//     "supervisor": URL, the address of the supervisor for a command's next starts
 //   {"request": "cancel", "checkpoint": true|false} -> {ok}
 // A refusal: {"ok": false, "error": "a sentence"}.
 
@@ -47,7 +48,7 @@ struct RunInfo {
 // All runs that this user has, or had, on this machine, by name. Removes the sockets of dead runs.
 std::vector<RunInfo> list_runs(Seconds timeout = Seconds(1));
 
-// Names of live runs, for shell completion: fast, so it may include a run that has just died.
+// Names of live runs, as is_live(): fast, for shell completion.
 std::vector<std::string> live_run_names();
 
 // Whether a launcher of that name exists; it may be stopped or ending.

@@ -22,6 +22,8 @@ status = {'name': name, 'pid': 7, 'program': work + '/train.pt', 'state': 'train
           'started': time.strftime('%Y-%m-%dT%H:%M:%S.123Z', time.gmtime(time.time() - 3700)),
           'log_dir': logs,
           'checkpoint_dir': work + '/checkpoints', 'output_dir': work}
+if 'RESTARTABLE' in os.environ:  # only a command says so
+    status['restartable'] = json.loads(os.environ['RESTARTABLE'])
 
 
 def answer(request):

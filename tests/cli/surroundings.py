@@ -92,12 +92,12 @@ def killed_launcher(folder, draw):
     folder.check_nothing_left(PATIENCE)
     sockets = folder.file("runtime", "adaptdl", "runs")
     check(os.path.exists(os.path.join(sockets, "gone.sock")), "no socket was left: tests nothing")
-    for command, sentence in (
-            (["scale", "gone", "2"], "run gone has ended"),
-            (["cancel", "gone"], "run gone has ended"),
-            (["scale", "other", "2"], "job or run other not found")):
+    for command, wanted, sentence in (
+            (["scale", "gone", "2"], 1, "run gone has ended"),
+            (["cancel", "gone"], 1, "run gone has ended"),
+            (["scale", "other", "2"], 102, "job or run other not found")):
         code, out, err = folder.command(*command)
-        check(code == 1 and sentence in err and not out, f"{command}", code, out, err)
+        check(code == wanted and sentence in err and not out, f"{command}", code, out, err)
     code, out, err = folder.command("logs", "gone", "-f")  # which does not wait for ever
     check(code == 0 and "member 0 here" in out, "no logs", code, out, err)
     code, out, err = folder.command("ls")
@@ -173,7 +173,8 @@ def odd_records(folder, draw):
     for name in ("half", "empty", "list", "bare", "odd", "file", "none"):
         for command in (["logs", name], ["cancel", name], ["scale", name, "2"]):
             code, out, err = folder.command(*command)
-            check(code == 1 and name in err and not out, f"{command}", code, out, err)
+            wanted = 102 if "not found" in err else 1
+            check(code == wanted and name in err and not out, f"{command}", code, out, err)
             check(len(err.splitlines()) == 1 and "unexpected:" not in err, f"{command}", err)
     for command in (["cancel", "../x"], ["logs", "a b"]):
         code, out, err = folder.command(*command)

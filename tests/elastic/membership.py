@@ -62,7 +62,7 @@ def scale_and_cancel(folder, draw):
     check(code == 0 and "wish" in out, "ls does not show the run", out, err)
     for command in (["scale", "other", "2"], ["cancel", "other"]):
         code, out, err = folder.command(*command)
-        check(code == 1 and "other" in err, f"{command}: exit {code}: {out}{err}")
+        check(code == 102 and "other" in err, f"{command}: exit {code}: {out}{err}")
     code, out, err = folder.command("cancel", "wish")
     check(code == 0, f"cancel: exit {code}: {out}{err}")
     run.expect_end(143)

@@ -199,6 +199,41 @@ def damaged(folder, draw):
     check(index_of(store)["checkpoints"][0]["step"] == 20, "not mirrored")
 
 
+def unusable_here(folder, draw):
+    """A checkpoint of this machine that is damaged, or of a training that another machine has begun
+    anew since, gives way to the one in the store; it stays under another name."""
+    store = ObjectStore(folder)
+    checkpoints = folder.file("slow.run", "checkpoints")
+    run = start(folder, store, "--set", "max_steps=100000")
+    mirrored(run, 30)
+    run.signal(signal.SIGINT)
+    run.expect_end(130)
+    newest = index_of(store)["checkpoints"][0]["step"]
+    name = f"step-{newest:012}"
+    for broken in ("data.bin", "manifest.json"):
+        path = os.path.join(checkpoints, name, broken)
+        with open(path, "rb+") as file:
+            content = bytearray(file.read())
+            content[draw.randrange(len(content))] ^= 1
+            file.seek(0)
+            file.write(content)
+        run = start(folder, store, "--set", f"max_steps={newest}")
+        check(resumed(run) == newest, "not the one in the store", run.of("resume"))
+        run.expect_end(0)
+        check(f"{name} is damaged, or of an earlier training" in run.said(), "silent", run.said())
+        check(f"not-used-{name}" in os.listdir(checkpoints), "gone", os.listdir(checkpoints))
+
+    shutil.copytree(folder.file("slow.run"), folder.file("other.run"))
+    run = start(folder, store, "--fresh", "--set", "max_steps=20")
+    run.expect_end(0)
+    shutil.rmtree(folder.file("slow.run"))
+    os.rename(folder.file("other.run"), folder.file("slow.run"))
+    run = start(folder, store, "--set", "max_steps=20")
+    check(resumed(run) == 20, "the earlier training", run.of("resume"))
+    run.expect_end(0)
+    check(index_of(store)["checkpoints"][0]["step"] == 20, "not the newer one", index_of(store))
+
+
 def refused(folder, draw):
     """What is wrong with the store is said, before the training or, once, during it."""
     store = ObjectStore(folder)
@@ -253,4 +288,4 @@ def store_lost(folder, draw):
 
 if not MOTO:
     skip_all("ADAPTDL_TEST_MOTO names no Python with moto; ./bootstrap test sets it")
-main(machine_lost, upload_cut, damaged, refused, store_lost)
+main(machine_lost, upload_cut, damaged, unusable_here, refused, store_lost)

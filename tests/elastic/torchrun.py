@@ -34,6 +34,26 @@ dist.barrier()
 dist.destroy_process_group()
 '''
 
+SAVES = '''
+import os, signal, time
+
+def save(*_):
+    open("saved-" + os.environ["RANK"], "w").close()
+    os._exit(143)
+
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+while True:
+    time.sleep(0.02)
+'''
+
+SCONTROL = """#!/bin/sh
+case $1 in
+show) echo "JobId=1 JobState=RUNNING BatchFlag=1 Requeue=1 PreemptTime=None" ;;
+requeue) touch requeued ;;
+esac
+"""
+
 
 def killed_and_rescaled(folder, random):
     """kill -9 of one of two: both start again from the snapshot. `adaptdl scale`: the program
@@ -111,12 +131,36 @@ def ends_instead(folder, random):
     folder.check_nothing_left()
 
 
+def slurm_notice(folder, random):
+    """The signal by which Slurm announces the end of a job's time leaves time to save; the job is
+    requeued."""
+    script = folder.write("train.py", SAVES)
+    os.chmod(folder.write("bin/scontrol", SCONTROL), 0o755)
+    slurm = {"SLURM_JOB_ID": "1", "PATH": f"{folder.file('bin')}:{os.environ['PATH']}"}
+    saved = [folder.file(f"saved-{rank}") for rank in range(2)]
+    for words in (["run", "--replicas", "2", "--", PYTHON, script],
+                  ["torchrun", "--nproc-per-node", "2", script]):
+        run = Command(folder, *words, name="train", environment=slurm)
+        wait_until(lambda run=run: run.printed().count("ready") == 2, "both run")
+        run.process.send_signal(signal.SIGUSR1)
+        run.expect_end(143)
+        for file in (*saved, folder.file("requeued")):
+            check(os.path.exists(file), f"no {file}", read(run.err))
+            os.remove(file)
+        folder.check_nothing_left()
+
+
 def side_by_side(folder, random):
-    """Runs of one script and of two that start at once, with one --log-dir, leave each other be."""
+    """Runs of one script and of two that start at once, with one --log-dir, leave each other be;
+    also on hosts that share only the folder."""
     scripts = [folder.write(name, "import time; time.sleep(3); print('done')")
                for name in ("one.py", "other.py")]
-    runs = [Command(folder, "torchrun", "--log-dir", folder.file("logs"), script, name="")
-            for script in (*scripts, *scripts)]
+    other_host = folder.file("other")
+    os.mkdir(other_host, 0o700)
+    hosts = {}, {"XDG_RUNTIME_DIR": other_host, "XDG_STATE_HOME": other_host}
+    runs = [Command(folder, "torchrun", "--log-dir", folder.file("logs"), script, name="",
+                    environment=host)
+            for host in hosts for script in (*scripts, *scripts)]
     for run in runs:
         run.expect_end(0)
         check(run.printed() == "done\n", "odd output", run.printed(), read(run.err))
@@ -140,4 +184,4 @@ def events(folder, random):
 if not python_has("torch"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
 main(killed_and_rescaled, first_error, sharded_checkpoint, virtual_local_rank, ends_instead,
-     side_by_side, events)
+     slurm_notice, side_by_side, events)

@@ -10,8 +10,8 @@ import subprocess
 import threading
 import time
 
-from support import (check, kill, kill_child, main, read, read_json, service, stat_fields,
-                     status_of, wait_until, write)
+from support import (SmallDisk, check, kill, kill_child, main, read, read_json, service,
+                     stat_fields, status_of, wait_until, write)
 
 
 def lines(path):
@@ -326,6 +326,50 @@ def killed_runner(folder, random):
         check(any(e["kind"] == "RunnerDied" for e in local.events(name)), "no event")
 
 
+def orphans(folder, random):
+    """What a killed runner's job has started ends with it, also if no other runner comes."""
+    with service(folder, "--slots", "1") as local:
+        for wish, phase in ("cancel", "Cancelled"), ("suspend", "Suspended"):
+            pids = folder.file(wish)
+            name = local.shell(f"sleep 777 & echo $! > {pids}; wait")
+            wait_until(lambda: os.path.exists(pids) and read(pids), "it runs")
+            runner, orphan = local.runner_pid(name), int(read(pids))
+            kill(runner, signal.SIGSTOP)  # so that it does not carry out the wish
+            local.ask(wish, name=name)
+            check(kill(runner), "no runner")
+            local.wait_phase(name, phase)
+            wait_until(lambda: not stat_fields(orphan), "its process is gone")
+
+
+def no_room(folder, random):
+    """A runner that cannot write says so by its exit code, and leaves no record of a failure."""
+    with service(folder, "--slots", "1") as local:
+        name = local.shell("true")
+        local.wait_end(name)
+    with SmallDisk(folder.file("small")) as disk:
+        write(os.path.join(disk, "job.json"), read(local.job_file(name, "job.json")))
+        with contextlib.suppress(OSError), \
+                open(os.path.join(disk, "filler"), "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+        code, _, err = folder.command("__runner", disk, "--slots", "0")
+        check(code == 74 and "No space left on device" in err, "its end", code, err)
+        check(not os.path.exists(os.path.join(disk, "run.json")), "a record")
+
+
+def other_shell(folder, random):
+    """A job has the paths of the shell that submitted it, not those of the service's."""
+    script = "echo $PYTHONPATH-$VIRTUAL_ENV-$CONDA_PREFIX-$OTHER"
+    with service(folder, "--slots", "1", PYTHONPATH="/a", VIRTUAL_ENV="/b", CONDA_PREFIX="/c",
+                 OTHER="/d") as local:
+        del local.environment["PYTHONPATH"], local.environment["CONDA_PREFIX"]
+        local.environment["VIRTUAL_ENV"] = "/e"
+        code, out, err = local.command("submit", "--", "sh", "-c", script)
+        check(code == 0, "submit", err)
+        local.wait_end(out.strip())
+        check("-/e--/d\n" in local.logs(out.strip()), "its variables", local.logs(out.strip()))
+
+
 def damaged_files(folder, random):
     """The service survives anything that a job's program writes to the job's folder."""
     with service(folder, "--slots", "1") as local:
@@ -629,7 +673,7 @@ def long_requests(folder, random):
 
 main(ends, retries, more_slots_than_cores, kinds, accelerators, moved_command, other_kinds,
      waits_its_turn, cancelled, suspended, restartable, took_it_for_the_end, cannot_fit,
-     second_service, killed_service, killed_at_any_moment, killed_runner, damaged_files,
-     other_versions_job, earlier_version, unfinished_submissions, too_late, secrets, stopped_runner,
-     full_disk, after_reboot, unwritten_end, smaller_machine, larger_machine, lost_store,
-     strange_sockets, long_requests)
+     second_service, killed_service, killed_at_any_moment, killed_runner, orphans, no_room,
+     other_shell, damaged_files, other_versions_job, earlier_version, unfinished_submissions,
+     too_late, secrets, stopped_runner, full_disk, after_reboot, unwritten_end, smaller_machine,
+     larger_machine, lost_store, strange_sockets, long_requests)

@@ -206,10 +206,14 @@ def ways_out(folder, random):
             kill(top.process.pid, signal.SIGCONT)
             wait_until(lambda: top.read().count("\x1b[H") > pictures, "it continues")
             check(top.raw(), "keys again")
-            os.kill(local.process.pid, signal.SIGSTOP)  # does not answer: an error
-            said = top.ended(1)
+            os.kill(local.process.pid, signal.SIGSTOP)  # does not answer: the last state stays
+            top.resize(24, 300)
+            parts = ("retrying: ", "does not answer", name)
+            top.wait(lambda text: all(part in text for part in parts), "why it is old")
             os.kill(local.process.pid, signal.SIGCONT)
-            check("does not answer" in said, "the error", said)
+            top.wait(lambda text: "retrying" not in text and name in text, "it goes on")
+            top.press("q")
+            top.ended(0)
 
 
 main(figures, keys, ways_out)

@@ -47,7 +47,7 @@ void LocalControl::remove_one(const JobView& job, bool force) {
   }
   const Json answer = local::request_service({{"request", "delete"}, {"name", job.name}});
   if (const auto folder = json_find<std::string>(answer, "folder", "service")) {
-    remove_tree(*folder);  // after Ctrl-C here, the next start of the service removes the rest
+    remove_tree(*folder);  // after Ctrl-C here, the service removes the rest later
   }
 }
 

@@ -1,5 +1,6 @@
 #include "core/client/local/incoming_project.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <unistd.h>
@@ -22,22 +23,34 @@ constexpr uint64_t kLarge = 1u << 30;  // bytes of a copy that deserves a note
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Ctrl-C takes effect between two files, so that the partial copy can be removed.
+// Ctrl-C, SIGTERM and the end of the terminal take effect between two files, so that the partial
+// copy can be removed. The second time they end the process at once.
 class Interruptible {
  public:
   Interruptible() {
+    interrupted = 0;
     struct sigaction action {};
     action.sa_handler = [](int) { interrupted = 1; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigaction(SIGINT, &action, &before_);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);
+    }
   }
-  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  ~Interruptible() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
  private:
-  struct sigaction before_ {};
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
+
+void check_interrupted() {
+  if (interrupted != 0) throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
+}
 
 // A progress line, on a terminal only.
 class Progress {
@@ -47,7 +60,7 @@ class Progress {
     if (drawn_) draw("");
   }
   void update(uint64_t files, uint64_t bytes) {
-    if (interrupted != 0) throw Error("interrupted; nothing was submitted", ExitCode::interrupted);
+    check_interrupted();
     if (!shown_ || seconds_since(begun_) < kQuick || seconds_since(last_) < kRedrawInterval) return;
     last_ = Monotonic::now();
     draw(fmt::format("copying the project: {} files, {}", files, format_bytes(bytes)));
@@ -78,6 +91,10 @@ IncomingProject::IncomingProject(const std::string& source, JobSpec& spec,
   const ProjectCopy copy = is_directory(source)
                                ? copy_project(ProjectFiles(source, spec.data), path, options)
                                : copy_program(source, spec.kind, spec.settings, path, options);
+  if (interrupted != 0) {  // while it was written to the disk
+    remove_tree(path);
+    check_interrupted();
+  }
   path_ = path;
   spec.settings.insert(spec.settings.end(), copy.settings.begin(), copy.settings.end());
   notes.insert(notes.end(), copy.warnings.begin(), copy.warnings.end());
@@ -97,7 +114,7 @@ IncomingProject::IncomingProject(const std::string& source, JobSpec& spec,
 IncomingProject::~IncomingProject() {
   try {
     if (!path_.empty()) remove_tree(path_);
-  } catch (const Error&) {  // the next service removes it
+  } catch (const Error&) {  // the service removes it later
   }
 }
 

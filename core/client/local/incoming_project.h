@@ -13,7 +13,8 @@ namespace adaptdl::client {
 class IncomingProject {
  public:
   // Copies `source`, a folder or a file, unless it is ""; shows progress on a terminal if it takes
-  // long. Adds settings and notes that result from copying. Ctrl-C interrupts it. Throws Error.
+  // long. Adds settings and notes that result from copying. Ctrl-C, SIGTERM and SIGHUP interrupt
+  // it. Throws Error.
   IncomingProject(const std::string& source, JobSpec& spec, std::vector<std::string>& notes,
                   bool quiet);
   ~IncomingProject();

@@ -41,17 +41,29 @@ void start_service() {
   const Fd log = open_file(paths.log, O_WRONLY | O_APPEND | O_CREAT, 0600);
   const uint64_t before = file_size(paths.log);
   const Fd nothing = open_file("/dev/null", O_RDONLY);
-  Child child = spawn({.argv = {"adaptdl", "serve"},
-                       .path = "/proc/self/exe",
-                       .directory = "/",
-                       .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}},
-                       .die_with_parent = false,
-                       .new_process_group = true});
+  const SpawnOptions serve = {.argv = {"adaptdl", "serve"},
+                              .path = "/proc/self/exe",
+                              .directory = "/",
+                              .descriptors = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}},
+                              .die_with_parent = false,
+                              .new_process_group = true};
+  Child child = spawn(serve);
   const TimePoint begun = Monotonic::now();
-  std::optional<TimePoint> ended;
+  bool ended = false;
+  TimePoint ended_at = begun;
+  bool other = false;  // another service has the lock, and ours has ended
   while (!local::service_runs()) {
-    if (!ended && child.poll()) ended = Monotonic::now();
-    const bool gone = ended && !local::service_locked() && seconds_since(*ended) > kOther.count();
+    if (!ended && child.poll()) {
+      ended = true;
+      ended_at = Monotonic::now();
+    }
+    const bool locked = ended && local::service_locked();
+    if (other && !locked) {  // that one was ending, for longer than ours waits
+      child = spawn(serve);
+      ended = false;
+    }
+    other = locked;
+    const bool gone = ended && !locked && seconds_since(ended_at) > kOther.count();
     if (gone || seconds_since(begun) > kPatience.count()) {
       const std::string what = said(paths.log, before);
       if (!ended) child.release();  // it may still start

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/cluster/local/client.h"
 
 namespace adaptdl::client {
 
@@ -55,11 +56,14 @@ std::string service_unit(const std::string& path, const std::vector<std::string>
       "[Unit]\n"
       "Description=adaptdl: shares this machine among training jobs\n"
       "Documentation=man:adaptdl-serve(1)\n"
+      "# While another service runs for this user, it tries again.\n"
+      "StartLimitIntervalSec=0\n"
       "\n"
       "[Service]\n"
       "ExecStart={}\n"
       "ExecReload=/bin/kill -HUP $MAINPID\n"
       "Restart=on-failure\n"
+      "RestartSec=5\n"
       "# Jobs outlive the service; the next one finds them again.\n"
       "KillMode=process\n"
       "\n"
@@ -74,9 +78,11 @@ int install_unit(const std::vector<std::string>& flags, bool quiet) {
   write_file_atomic(file, service_unit(this_program(), flags));
   print_line(file);
   if (quiet) return 0;
-  talk(
-      "Start it now, and with each session:\n  systemctl --user daemon-reload\n"
-      "  systemctl --user enable --now adaptdl");
+  talk(fmt::format(
+      "Start it now, and with each session:\n{}  systemctl --user daemon-reload\n"
+      "  systemctl --user enable --now adaptdl",
+      local::service_runs() ? "  adaptdl serve --stop   # the running service; jobs keep running\n"
+                            : ""));
   if (!path_exists("/run/systemd/system")) {
     talk("systemd is not running here; start the service by hand with `adaptdl serve`.");
   } else if (!path_exists("/var/lib/systemd/linger/" + user_name())) {

@@ -37,6 +37,7 @@ CopyResult copy_all(const std::string& folder, const std::string& to) {
     all.files += part.files;
     all.bytes += part.bytes;
     all.skipped.insert(all.skipped.end(), part.skipped.begin(), part.skipped.end());
+    all.changed.insert(all.changed.end(), part.changed.begin(), part.changed.end());
   }
   return all;
 }

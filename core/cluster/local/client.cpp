@@ -10,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 #include "core/cluster/local/runner/job_folder.h"
 #include "core/launch/client.h"
 #include "core/net/socket.h"
@@ -19,6 +20,28 @@ namespace adaptdl::local {
 namespace {
 
 constexpr size_t kMaxLock = 4096;
+
+// What the newest service has written into its lock: "PID START_TIME HOST", without the host if it
+// is of an earlier version.
+struct LockFacts {
+  pid_t pid = 0;
+  uint64_t start_time = 0;
+  std::string host;
+};
+
+std::optional<LockFacts> lock_facts() {
+  const std::string path = local_paths().lock;
+  if (!path_exists(path)) return std::nullopt;
+  const std::string text = read_file(path, kMaxLock);
+  const size_t end = text.find('\n');
+  if (end == text.npos) return std::nullopt;
+  const std::vector<std::string> words = split(std::string_view(text).substr(0, end), ' ');
+  if (words.size() < 2) return std::nullopt;
+  const auto pid = try_parse<pid_t>(words[0]);
+  const auto start = try_parse<uint64_t>(words[1]);
+  if (!pid || *pid <= 0 || !start) return std::nullopt;
+  return LockFacts{*pid, *start, words.size() > 2 ? words[2] : ""};
+}
 
 // The socket of the live service; "" if there is none.
 std::string live_socket() {
@@ -36,6 +59,12 @@ std::string live_socket() {
         "the adaptdl service (process {}) listens on another socket than this command expects; "
         "restart it: `adaptdl serve --stop`, then `adaptdl serve`. Jobs keep running.",
         service->pid);
+  }
+  if (const std::string host = service_elsewhere(); !host.empty()) {
+    fail(
+        "the adaptdl service of host {} uses {}. Run the command there, or set ADAPTDL_LOCAL_STATE "
+        "to a folder of this machine's own.",
+        host, local_paths().folder);
   }
   if (service_locked()) {
     fail(
@@ -56,20 +85,20 @@ bool service_runs() {
 }
 
 std::optional<ServiceProcess> service_process() {
-  const std::string path = local_paths().lock;
-  if (!path_exists(path)) return std::nullopt;
-  const std::string text = read_file(path, kMaxLock);
-  const size_t blank = text.find(' '), end = text.find('\n');
-  if (blank == text.npos || end == text.npos || end < blank) return std::nullopt;
-  const auto pid = try_parse<pid_t>(std::string_view(text).substr(0, blank));
-  const auto start = try_parse<uint64_t>(std::string_view(text).substr(blank + 1, end - blank - 1));
-  if (!pid || *pid <= 0 || !start) return std::nullopt;
-  ServiceProcess service{*pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)))};
+  const auto facts = lock_facts();
+  if (!facts) return std::nullopt;
+  ServiceProcess service{facts->pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, facts->pid, 0)))};
   // Checked after opening the descriptor: it is this process then, or none.
-  if (!service.pidfd || process_start_time(*pid) != start) return std::nullopt;
+  if (!service.pidfd || process_start_time(facts->pid) != facts->start_time) return std::nullopt;
   pollfd wait{service.pidfd.get(), POLLIN, 0};
   if (::poll(&wait, 1, 0) > 0) return std::nullopt;
   return service;
+}
+
+std::string service_elsewhere() {
+  if (!service_locked() || service_process()) return "";
+  const auto facts = lock_facts();
+  return facts && facts->host != host_name() ? facts->host : "";
 }
 
 bool service_locked() {

@@ -50,6 +50,9 @@ std::optional<ServiceProcess> service_process();
 
 // Whether a service holds the lock: it is starting or running.
 bool service_locked();
+// The host of the service that holds the lock, if that is another one, or another container, which
+// shares the folder; "" otherwise, or if it is unknown.
+std::string service_elsewhere();
 
 // Throws Error if no service runs (saying what to do), if it does not answer in time, or if it
 // refuses.

@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/cluster/local/runner/run_record.h"
 #include "core/job/hints.h"
+#include "core/launch/command/leftovers.h"
 
 namespace adaptdl::local {
 
@@ -22,6 +23,9 @@ constexpr double kStartsUp = 10;                      // s in which a new runner
 constexpr double kLivedLong = 600;                    // s; later deaths are counted from one again
 constexpr int kMaxDeaths = 10;                        // of runners, in a row without a step
 constexpr Seconds kAfterTrouble{1};
+constexpr Seconds kLookAgain{60};  // for room on the disk, or for the end of a runner elsewhere
+constexpr const char* kDiskFull = "DiskFull";
+constexpr const char* kRunsElsewhere = "RunsElsewhere";
 constexpr double kMoveLimit = 300;  // s until a job's replicas must run on other slots
 
 TimePoint after(Seconds seconds) {
@@ -64,6 +68,10 @@ JobFolder JobDriver::folder_of(const ActiveJob& job) const {
   return {parts_.paths.job(job.record.name)};
 }
 
+std::string JobDriver::supervisor_of(const ActiveJob& job) const {
+  return fmt::format("{}/j/{}", parts_.supervisor.url(), job.record.token);
+}
+
 void JobDriver::adopt() {
   for (const auto& [loaded, problem] : parts_.jobs.load(parts_.machine)) {
     ActiveJob& job = *loaded;
@@ -81,19 +89,16 @@ void JobDriver::adopt() {
       job.runner_since = Monotonic::now();
       parts_.slots.hold(name, job.record.slots);
       job.state.granted = parts_.slots.held_by(name);
+      // The supervisor may be at another port than before.
+      job.to_scale = job.spec.kind == JobSpec::Kind::command;
     } else {
       restore_folder(job);
     }
   }
-  for (auto& [name, job] : parts_.jobs.all()) {
-    if (job.state.live || job.record.ended()) continue;
-    const auto last = last_runner(folder_of(job));
-    if (!last) continue;
-    if (!last->this_boot) job.record.failures = 0;  // the machine failed, not the job
-    job.runner_since = Monotonic::now();            // the real start time is unknown
-    runner_ended(job, last->pid, std::nullopt);
-    job.state.retry_at = Monotonic::now();
-  }
+  for_each_job([this](ActiveJob& job) {
+    if (job.state.live || job.record.ended() || runs_elsewhere(job)) return;
+    if (note_last_runner(job)) job.state.retry_at = Monotonic::now();
+  });
 }
 
 // After a power cut, a job that was submitted without a project and never ran may lack its folder.
@@ -121,7 +126,8 @@ TimePoint JobDriver::add_waits(std::vector<pollfd>& waits) const {
         sooner(job.ask_at);
       }
       if (job.state.stopping) sooner(job.state.kill_at);
-    } else if (job.state.wanted > 0 && job.state.retry_at > Monotonic::now()) {
+    } else if ((job.state.wanted > 0 || job.record.reason == kRunsElsewhere) &&
+               job.state.retry_at > Monotonic::now()) {
       sooner(job.state.retry_at);
     }
   }
@@ -168,12 +174,15 @@ void JobDriver::stop(ActiveJob& job, const std::string& why) {
 }
 
 void JobDriver::advance(ActiveJob& job) {
+  const bool elsewhere = !job.state.live && job.record.reason == kRunsElsewhere;
+  if (elsewhere && runs_elsewhere(job)) return;
   for (;;) {
     const NextAction next = next_action(job.record.name, job.state, parts_.slots, Monotonic::now());
     switch (next.kind) {
       case NextAction::Kind::none:
         return;
       case NextAction::Kind::start:
+        if (runs_elsewhere(job)) return;
         start(job, next.take);
         break;
       case NextAction::Kind::scale:
@@ -188,6 +197,7 @@ void JobDriver::advance(ActiveJob& job) {
         parts_.jobs.note(job, "Killed", "the job did not stop in time", true);
         return;
       case NextAction::Kind::cancel:
+        if (runs_elsewhere(job)) return;
         end(job, "Cancelled", "Cancelled", "cancelled by its user", std::nullopt);
         return;
     }
@@ -202,16 +212,13 @@ void JobDriver::start(ActiveJob& job, int slots) {
   count_slots(job);
   try {
     write_job_file(job, parts_.paths, parts_.machine, is_directory(folder.project()));
-    job.runner =
-        RunnerProcess::start(parts_.adaptdl, folder, numbers_of(parts_.machine, job.state.granted),
-                             fmt::format("{}/j/{}", parts_.supervisor.url(), job.record.token));
+    job.runner = RunnerProcess::start(
+        parts_.adaptdl, folder, numbers_of(parts_.machine, job.state.granted), supervisor_of(job));
+  } catch (const DiskFull& error) {
+    start_failed(job, error.what(), true);
+    return;
   } catch (const Error& error) {
-    parts_.slots.keep_only(job.record.name, {});
-    job.state.granted.clear();
-    job.state.retry_at = after(Seconds(restart_delay_s(++job.record.failures)));
-    parts_.jobs.note(job, "StartFailed", error.what(), true);
-    job.record.message = error.what();
-    parts_.jobs.save(job);
+    start_failed(job, error.what(), false);
     return;
   }
   job.state.live = true;
@@ -227,6 +234,17 @@ void JobDriver::start(ActiveJob& job, int slots) {
   parts_.jobs.note(job, "Started",
                    fmt::format("{} on slot{} {}", job.record.starts > 1 ? "restarted" : "started",
                                slots == 1 ? "" : "s", fmt::join(job.state.granted, ",")));
+  parts_.jobs.save(job);
+}
+
+void JobDriver::start_failed(ActiveJob& job, const std::string& message, bool disk_full) {
+  parts_.slots.keep_only(job.record.name, {});
+  job.state.granted.clear();
+  job.state.retry_at =
+      after(disk_full ? kLookAgain : Seconds(restart_delay_s(++job.record.failures)));
+  if (disk_full) job.record.reason = kDiskFull;
+  job.record.message = message;
+  parts_.jobs.note(job, disk_full ? kDiskFull : "StartFailed", message, true);
   parts_.jobs.save(job);
 }
 
@@ -251,7 +269,8 @@ void JobDriver::ask(ActiveJob& job, ActiveJob::Query kind) {
     request = {
         {"request", "scale"},
         {"replicas", static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica},
-        {"slots", numbers_of(parts_.machine, job.state.granted)}};
+        {"slots", numbers_of(parts_.machine, job.state.granted)},
+        {"supervisor", supervisor_of(job)}};
   } else if (kind == ActiveJob::Query::stop) {
     // Not by a signal: a restarted service may ask twice, and a second signal would skip the
     // checkpoint.
@@ -274,6 +293,7 @@ void JobDriver::take_answer(ActiveJob& job) {
   if (job.query_kind == ActiveJob::Query::scale) {
     job.state.scaling = false;
     job.to_scale = !ok;  // asked again after the next status
+    if (!ok) job.ask_at = after(kAskAgain);
     if (ok && job.change) job.change->since = Monotonic::now();
     return;
   }
@@ -295,7 +315,7 @@ void JobDriver::take_answer(ActiveJob& job) {
     return;
   }
   job.unanswered = 0;
-  if (job.record.reason == "NotAnswering") {
+  if (job.record.reason == "NotAnswering" || job.record.reason == kRunsElsewhere) {
     job.record.reason.clear();
     job.record.message.clear();
     parts_.jobs.save(job);
@@ -429,6 +449,57 @@ void JobDriver::note_restartable(ActiveJob& job) {
   parts_.jobs.changed();
 }
 
+// Whether a runner of another machine, or of another container, has the folder, which they share
+// with this one. Once it has ended, its end is noted, which may be the job's.
+bool JobDriver::runs_elsewhere(ActiveJob& job) {
+  const bool known = job.record.reason == kRunsElsewhere;
+  if (known && Monotonic::now() < job.state.retry_at) return true;
+  const JobFolder folder = folder_of(job);
+  if (!job_folder_locked(folder)) {
+    if (!known) return false;
+    job.record.reason.clear();
+    job.record.message.clear();
+    return note_last_runner(job);
+  }
+  RunnerProcess runner = RunnerProcess::find(folder);
+  if (!runner) {
+    wait_elsewhere(job);
+    return true;
+  }
+  // An earlier service started it and died before recording it. A start finds it; a cancelled job
+  // has none.
+  if (!job.state.cancelled) return false;
+  job.runner = std::move(runner);
+  job.runner_since = Monotonic::now();
+  job.state.live = true;
+  return true;
+}
+
+void JobDriver::wait_elsewhere(ActiveJob& job) {
+  const JobFolder folder = folder_of(job);
+  const auto last = last_runner(folder);
+  // It may be a runner of this machine that has not written its file yet.
+  job.state.retry_at = after(last ? kLookAgain : kAfterTrouble);
+  const bool known = std::exchange(job.record.reason, kRunsElsewhere) == kRunsElsewhere;
+  job.record.message = fmt::format(
+      "its runner runs on {}, or in another container, which shares {}; stop it there, or wait for "
+      "its end",
+      last && !last->host.empty() ? last->host : "another machine", parts_.paths.folder);
+  if (!known) parts_.jobs.note(job, kRunsElsewhere, job.record.message, true);
+  parts_.jobs.save(job);
+}
+
+// Of a job without a live runner: notes the end of its last one, which an earlier service or
+// another machine had started. False if that is known already, or there was none.
+bool JobDriver::note_last_runner(ActiveJob& job) {
+  const auto last = last_runner(folder_of(job));
+  if (!last) return false;
+  if (!last->this_boot) job.record.failures = 0;  // the machine failed, not the job
+  job.runner_since = Monotonic::now();            // the real start time is unknown
+  runner_ended(job, last->pid, std::nullopt);
+  return true;
+}
+
 void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code) {
   const JobFolder folder = folder_of(job);
   const bool was_cancelled = job.state.cancelled;
@@ -455,14 +526,22 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
     note_shortage(job, parts_.machine);
   }
   parts_.jobs.changed();
-
   if (shown_restartable(folder)) note_restartable(job);
   const RunnerEnd how = runner_end(folder, pid);
+  if (code == kRunnerTaken && how.state.empty()) {  // else the program's own code
+    wait_elsewhere(job);
+    return;
+  }
   if (how.step > job.step || seconds_since(job.runner_since) > kLivedLong) job.record.failures = 0;
   job.step = std::max(job.step, how.step);
   // With a full disk the runner may not have recorded its end; its exit code tells it then.
   const bool recorded = how.state == "finished" || how.state == "failed" ||
                         how.state == "stopped" || how.state == "cancelled";
+  // No later runner may come that kills what a killed one left, and others get its slots.
+  if (!recorded) {
+    launch::kill_leftovers(launch::read_replica_record(folder.replicas_file()),
+                           "ADAPTDL_CHECKPOINT_PATH=" + folder.checkpoints(), 0);
+  }
   if (how.state == "finished" || (!recorded && code == kRunnerFinished)) {
     // What a command that has finished has to explain; an archive's sentence is in its log.
     end(job, "Succeeded", "", job.spec.kind == JobSpec::Kind::command ? how.reason : "",
@@ -495,23 +574,30 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
 // The runner was killed, or failed before it started.
 void JobDriver::runner_died(ActiveJob& job, bool stopping, std::optional<int> code) {
   const JobFolder folder = folder_of(job);
-  const int deaths = ++job.record.failures;
+  const bool disk_full = code == kRunnerDiskFull;
   std::string message = "the job's runner was killed";
-  if (code && *code < 128) {
+  if (disk_full) {
+    message = fmt::format(
+        "{}: no room on the disk, or on that of temporary files; the job starts once there is some",
+        folder.path);
+  } else if (code && *code < 128) {
     const std::string words = last_words(folder);
     message =
         words.empty() ? fmt::format("the job's runner ended with exit code {}", *code) : words;
   }
+  const int deaths = disk_full ? 0 : ++job.record.failures;
   if (deaths >= kMaxDeaths) {
     end(job, "Failed", "RunnerDied", fmt::format("{} ({} times in a row)", message, deaths),
         code.value_or(1));
     return;
   }
-  job.state.retry_at = after(Seconds(stopping ? 0 : restart_delay_s(deaths)));
-  job.record.reason = "RunnerDied";
+  const char* const reason = disk_full ? kDiskFull : "RunnerDied";
+  const Seconds delay = disk_full ? kLookAgain : Seconds(restart_delay_s(deaths));
+  job.state.retry_at = after(stopping ? Seconds(0) : delay);
+  job.record.reason = reason;
   job.record.message = message;
   note_shortage(job, parts_.machine);  // which it waits for
-  parts_.jobs.note(job, "RunnerDied", message, true);
+  parts_.jobs.note(job, reason, message, true);
   parts_.jobs.save(job);
   if (!job.unsaved) forget_runner(folder);
 }

@@ -46,11 +46,13 @@ class JobDriver {
   template <typename Act>
   void for_each_job(const Act& act);
   JobFolder folder_of(const ActiveJob& job) const;
+  std::string supervisor_of(const ActiveJob& job) const;
   void restore_folder(const ActiveJob& job);
   void advance(ActiveJob& job);
   void stop(ActiveJob& job, const std::string& why);
   void give_up_move(ActiveJob& job);
   void start(ActiveJob& job, int slots);
+  void start_failed(ActiveJob& job, const std::string& message, bool disk_full);
   void scale(ActiveJob& job, const NextAction& next);
   void ask(ActiveJob& job, ActiveJob::Query kind);
   void take_answer(ActiveJob& job);
@@ -58,6 +60,9 @@ class JobDriver {
   void note_restartable(ActiveJob& job);
   std::optional<std::string> present_kind(const ActiveJob& job) const;
   void take_hints(ActiveJob& job, const Json& hints);
+  bool runs_elsewhere(ActiveJob& job);
+  void wait_elsewhere(ActiveJob& job);
+  bool note_last_runner(ActiveJob& job);
   void runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code);
   void runner_died(ActiveJob& job, bool stopping, std::optional<int> code);
   void end(ActiveJob& job, const std::string& phase, const std::string& reason,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include "core/base/crypto.h"
 #include "core/base/error.h"
@@ -164,7 +166,8 @@ Json JobRequests::remove(const Json& request) {
   }
   if (!jobs_.store().find(name)) fail("job {} not found", name);
   // The folder first: if the service dies in between, its next start renames it back.
-  const std::string folder = paths_.job(name), removed = paths_.incoming();
+  const std::string folder = paths_.job(name), removed = paths_.outgoing();
+  ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // the caller has time to remove it
   const bool had_folder = std::rename(folder.c_str(), removed.c_str()) == 0;
   if (!had_folder && errno != ENOENT) fail_errno(errno, folder);
   try {

@@ -23,18 +23,27 @@ LocalSupervisor::~LocalSupervisor() {
 }
 
 void LocalSupervisor::serve(uint16_t port) {
+  try {
+    if (port != 0) return listen_at(port);
+  } catch (const Error& error) {
+    log_warning(
+        "{}; the supervisor uses another port; running commands learn it when they next restart",
+        error.what());
+  }
+  try {
+    reserved_ = launch::reserve_port();
+    return listen_at(static_cast<uint16_t>(reserved_.number));
+  } catch (const Error&) {  // any other one will do
+    reserved_ = {};
+  }
+  listen_at(0);
+}
+
+void LocalSupervisor::listen_at(uint16_t port) {
   HttpServerOptions options;
   options.address = kAddress;
   options.port = port;
-  try {
-    supervisor_ = std::make_unique<Supervisor>(*this, options);
-  } catch (const Error& error) {
-    if (port == 0) throw;
-    log_warning("{}; the supervisor uses another port; jobs that know only this one must restart",
-                error.what());
-    options.port = 0;
-    supervisor_ = std::make_unique<Supervisor>(*this, options);
-  }
+  supervisor_ = std::make_unique<Supervisor>(*this, options);
 }
 
 uint16_t LocalSupervisor::port() const {

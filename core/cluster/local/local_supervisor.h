@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/launch/command/command_environment.h"
 #include "core/sched/supervisor.h"
 
 namespace adaptdl::local {
@@ -22,7 +23,9 @@ class LocalSupervisor : public SupervisorBackend {
   LocalSupervisor();
   ~LocalSupervisor() override;  // only after the last call
 
-  // Listens on 127.0.0.1, at `port` if it is free, else at any port. Call it once.
+  // Listens on 127.0.0.1, at `port` if it is free, else at another one, if possible below those
+  // that the system assigns by itself: it might assign the port of a service that is away. Call it
+  // once.
   void serve(uint16_t port);
   uint16_t port() const;
   std::string url() const;  // http://127.0.0.1:PORT
@@ -42,6 +45,8 @@ class LocalSupervisor : public SupervisorBackend {
     int replicas = 0;
   };
 
+  void listen_at(uint16_t port);
+
   std::optional<SupervisedJob> find(const std::string& job_namespace,
                                     const std::string& name) override;
   std::optional<std::vector<std::string>> addresses(const std::string& job_namespace,
@@ -54,6 +59,7 @@ class LocalSupervisor : public SupervisorBackend {
   std::map<std::string, Job> jobs_;
   std::map<std::string, nlohmann::json> hints_;
   Fd wake_;
+  launch::ReservedPort reserved_;
   std::unique_ptr<Supervisor> supervisor_;
 };
 

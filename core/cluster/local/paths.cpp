@@ -44,6 +44,10 @@ std::string LocalPaths::incoming() const {
   return job(fmt::format("{}{}-{}", kIncoming, getpid(), to_hex(random_bytes(8))));
 }
 
+std::string LocalPaths::outgoing() const {
+  return job(fmt::format("{}0-{}", kIncoming, to_hex(random_bytes(8))));
+}
+
 bool is_incoming(const std::string& name) {
   return name.starts_with(kIncoming);
 }

@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -15,6 +17,7 @@
 #include "core/base/system.h"
 #include "core/cluster/local/client.h"
 #include "core/cluster/local/sweep.h"
+#include "core/net/socket.h"
 
 namespace adaptdl::local {
 
@@ -22,12 +25,34 @@ namespace {
 
 constexpr size_t kMaxRequest = 4u << 20;  // bytes: a job's specification
 constexpr const char* kPortFact = "supervisor_port";
+constexpr Seconds kLockPatience{10};
+constexpr auto kLockInterval = std::chrono::milliseconds(20);
+// Of what looks like a leftover: its process may be that of another container, where it lives.
+constexpr Seconds kLeftoverAge{3600};
+
+bool service_listens(const LocalPaths& paths) {
+  return try_connect_unix(paths.socket) ||
+         (!paths.other_socket.empty() && try_connect_unix(paths.other_socket));
+}
 
 Fd take_lock(const LocalPaths& paths) {
   make_durable_directories(paths.folder, 0700);
   make_durable_directories(paths.jobs, 0700);
   Fd lock = open_file(paths.lock, O_RDWR | O_CREAT, 0600);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  const TimePoint begun = Monotonic::now();
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (const std::string host = service_elsewhere(); !host.empty()) {
+      fail(
+          "the service of host {} uses {}; set ADAPTDL_LOCAL_STATE to a folder of this machine's "
+          "own",
+          host, paths.folder);
+    }
+    // A service that ends listens no more, but may wait for the disk; one that starts does not
+    // listen yet; and a command that looks at the lock holds it for a moment.
+    if (!service_listens(paths) && seconds_since(begun) < kLockPatience.count()) {
+      std::this_thread::sleep_for(kLockInterval);
+      continue;
+    }
     const auto holder = service_process();
     fail(
         "another adaptdl service is already running for you ({}{}); stop it with `adaptdl serve "
@@ -35,7 +60,8 @@ Fd take_lock(const LocalPaths& paths) {
         paths.folder, holder ? fmt::format(", process {}", holder->pid) : "");
   }
   const pid_t pid = getpid();
-  const std::string text = fmt::format("{} {}\n", pid, process_start_time(pid).value_or(0));
+  const std::string text =
+      fmt::format("{} {} {}\n", pid, process_start_time(pid).value_or(0), host_name());
   // If this write fails, commands still find the service by its socket.
   if (::ftruncate(lock.get(), 0) == 0) {
     [[maybe_unused]] const ssize_t n = ::pwrite(lock.get(), text.data(), text.size(), 0);
@@ -71,10 +97,21 @@ Service::Service(const ServiceOptions& options)
   serve_programs();
   driver_.adopt();
   cluster_.fit_jobs();
-  sweep_jobs(options_.paths, [&](const std::string& name) {
-    return jobs_.find(name) != nullptr || jobs_.store().find(name).has_value();
-  });
+  sweep_jobs(options_.paths, [this](const std::string& name) { return knows(name); });
   listen();
+}
+
+bool Service::knows(const std::string& job) {
+  return jobs_.find(job) != nullptr || jobs_.store().find(job).has_value();
+}
+
+void Service::sweep() {
+  try {
+    sweep_incoming(
+        options_.paths, [this](const std::string& name) { return knows(name); }, kLeftoverAge);
+  } catch (const Error& error) {
+    log_warning("{}", error.what());
+  }
 }
 
 // Running replicas know the address, so the service takes the same port again if it is free.
@@ -109,6 +146,7 @@ void Service::run() {
     wait();
     take_signals();
     control_->serve();
+    if (std::exchange(to_sweep_, false)) sweep();
     driver_.take_news();
     round_if_due();
     advance();
@@ -197,6 +235,8 @@ Json Service::on_request(const Json& request) {
     reload();
     return {{"policy", scheduling_.policy()}, {"options", scheduling_.options()}};
   }
+  // After the answer, as it may take long.
+  if (kind == "submit" || kind == "delete") to_sweep_ = true;
   return requests_.carry_out(kind, request);
 }
 

@@ -52,6 +52,8 @@ class Service {
   void run();
 
  private:
+  bool knows(const std::string& job);
+  void sweep();
   void serve_programs();
   void listen();
   void wait();
@@ -77,6 +79,7 @@ class Service {
   std::unique_ptr<launch::ControlServer> control_;
   const std::string started_;  // RFC 3339
   bool stop_ = false;
+  bool to_sweep_ = false;  // what interrupted submissions and deletions have left
 };
 
 }  // namespace adaptdl::local

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -47,19 +48,38 @@ bool is_blank(const JobFolder& folder) {
 
 }  // namespace
 
-void sweep_jobs(const LocalPaths& paths, const std::function<bool(const std::string&)>& known) {
-  std::vector<std::string> strangers;
-  size_t more = 0;
+void sweep_incoming(const LocalPaths& paths, const KnownJob& known, Seconds age) {
   for (const std::string& name : list_directory(paths.jobs)) {
-    if (known(name) || submission_lives(name)) continue;
+    if (!is_incoming(name) || submission_lives(name)) continue;
     const std::string folder = paths.job(name);
+    struct stat status {};
+    if (::lstat(folder.c_str(), &status) != 0) continue;  // whoever deleted the job has removed it
+    const double unchanged_s = wall_now_s() - static_cast<double>(status.st_mtime);
+    if (age.count() > 0 && unchanged_s < age.count()) continue;
     try {
-      const std::string job = is_incoming(name) ? job_of({folder}) : "";
+      const std::string job = job_of({folder});
       if (!job.empty() && known(job) && !path_exists(paths.job(job))) {
         if (std::rename(folder.c_str(), paths.job(job).c_str()) != 0) fail_errno(errno, folder);
         sync_directory(paths.jobs);
-      } else if (is_incoming(name) || never_stored({folder}, name) ||
-                 (is_directory(folder) && is_blank({folder}))) {
+      } else {
+        remove_tree(folder);
+      }
+    } catch (const Error& error) {
+      log_warning("{}; the folder is kept", error.what());
+    }
+    if (age.count() > 0) return;  // one at a time: it may be large
+  }
+}
+
+void sweep_jobs(const LocalPaths& paths, const KnownJob& known) {
+  sweep_incoming(paths, known, Seconds(0));
+  std::vector<std::string> strangers;
+  size_t more = 0;
+  for (const std::string& name : list_directory(paths.jobs)) {
+    if (known(name) || is_incoming(name)) continue;
+    const std::string folder = paths.job(name);
+    try {
+      if (never_stored({folder}, name) || (is_directory(folder) && is_blank({folder}))) {
         remove_tree(folder);
       } else if (::rmdir(folder.c_str()) != 0) {  // removes it only if it is empty
         if (strangers.size() < kMostNamed) {

@@ -8,6 +8,7 @@
 #include "core/base/files.h"
 #include "core/base/number.h"
 #include "core/base/poll.h"
+#include "core/base/process.h"
 #include "core/job/worker_environment.h"
 #include "core/launch/hosts/host_slots.h"
 #include "core/launch/run/run.h"
@@ -16,6 +17,8 @@
 namespace adaptdl::launch {
 
 namespace {
+
+constexpr int kNotExecutable = 126;  // as shells
 
 CommandRules rules_of(const CommandOptions& options) {
   CommandRules rules;
@@ -38,7 +41,7 @@ CommandLauncher::CommandLauncher(const CommandOptions& options, RunReport& repor
       rules_(rules_of(options)),
       control_(options.control_socket,
                [this](const auto& request) { return answer_request(*this, request); }),
-      replicas_(options, report, console, host_events()) {
+      replicas_(options_, report, console, host_events()) {
   make_directories(options.checkpoint_dir, 0700);
   make_directories(options.share_dir, 0700);
   view_.target = options.replicas.initial;
@@ -104,6 +107,7 @@ void CommandLauncher::take_ends() {
 }
 
 void CommandLauncher::on_generation_end() {
+  const TimePoint now = Monotonic::now();
   const bool progress = newest_checkpoint() > checkpoint_before_;
   replicas_.show_rest();
   const auto lost = std::ranges::find_if(ended_, &EndedReplica::host_lost);
@@ -119,7 +123,7 @@ void CommandLauncher::on_generation_end() {
     if (found != ended_.end()) {
       load_pickles(*found);
     } else {
-      add_failure(progress);
+      add_failure(forgives(view_, progress, now, rules_));
     }
   }
   ended_.clear();
@@ -132,7 +136,7 @@ void CommandLauncher::on_generation_end() {
         "143 to be restarted",
         view_.replicas.size() == 1 ? "the replica" : "all replicas", asked_);
   }
-  generation_ended(view_, progress, Monotonic::now(), rules_);
+  generation_ended(view_, progress, now, rules_);
   view_.supervisor_up = options_.supervisor_url.empty();
 }
 
@@ -219,15 +223,22 @@ void CommandLauncher::start(const CommandDecision& decision) {
     checkpoint_before_ = newest_checkpoint();
     // The program names its checkpoint by the generation's number, which must not exist yet.
     replicas_.start(decision.count, decision.slots, checkpoint_before_, failed_);
+  } catch (const DiskFull& error) {
+    // A run that was well waits until there is room.
+    if (starts_ == 0 && options_.throws_disk_full) throw;
+    if (starts_ == 0) return cannot_start(error.what(), std::nullopt);
+    if (!view_.disk_full) report_.talk(fmt::format("{}; waiting for room", error.what()));
+    start_failed(view_, Monotonic::now(), rules_);
+    return;
+  } catch (const CannotExecute& error) {
+    cannot_start(error.what(), kNotExecutable);
+    return;
   } catch (const Error& error) {
-    // The program cannot be executed, or the disk is full: another attempt would not help.
-    view_.replicas.clear();
-    failure_.cause = "CannotStart";
-    failure_.exit_code.reset();
-    end("failed", 1, error.what());
+    cannot_start(error.what(), std::nullopt);
     return;
   }
   ++starts_;
+  view_.disk_full = false;
   const std::vector<int> ranks = replicas_.ranks();
   report_.generation({.number = replicas_.generation(),
                       .members = {ranks.begin(), ranks.end()},
@@ -238,6 +249,14 @@ void CommandLauncher::start(const CommandDecision& decision) {
                       .immediate = true});
   failure_.sentence.clear();
   report_.record("running", facts());
+}
+
+// Another attempt would not help. `program_exit`: what a shell would exit with.
+void CommandLauncher::cannot_start(const std::string& reason, std::optional<int> program_exit) {
+  view_.replicas.clear();
+  failure_.cause = "CannotStart";
+  failure_.exit_code = options_.program_exit ? program_exit : std::nullopt;
+  end("failed", 1, reason);
 }
 
 // The others may have failed because of it. It does not count: the next start has fewer hosts.
@@ -264,7 +283,7 @@ void CommandLauncher::load_pickles(const EndedReplica& refused) {
   view_.failed_at.reset();
 }
 
-void CommandLauncher::add_failure(bool progress) {
+void CommandLauncher::add_failure(bool forgiven) {
   ++failed_;
   for (EndedReplica& replica : ended_) {
     replicas_.explain(replica);
@@ -286,7 +305,6 @@ void CommandLauncher::add_failure(bool progress) {
   if (explained) reason += ": " + first.error->message;
   const bool traced = first.error && !first.error->traceback.empty();
   const std::vector<std::string>& lines = traced ? first.error->traceback : first.log;
-  const bool forgiven = progress && options_.failures_in_row;
   const bool again = (forgiven ? 0 : view_.failures) < options_.max_failures;
   report_.failure({.member = static_cast<MemberId>(first.rank),
                    .reason = reason,
@@ -357,6 +375,10 @@ RunSlots CommandLauncher::slots() const {
 
 int CommandLauncher::scale(const ScaleRequest& request) {
   const int before = view_.target;
+  if (!request.supervisor.empty() && request.supervisor != options_.supervisor_url) {
+    answers(request.supervisor);  // checks the URL
+    options_.supervisor_url = request.supervisor;
+  }
   if (request.slots) view_.slots = *request.slots;
   view_.target = request.replicas;
   asked_for_ = request.replicas;

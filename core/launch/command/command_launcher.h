@@ -21,7 +21,7 @@ namespace adaptdl::launch {
 
 class CommandLauncher : private RunControl {
  public:
-  // Everything is borrowed; `console` may be null. Throws Error for a problem found before the
+  // Borrows all but the options; `console` may be null. Throws Error for a problem found before the
   // start.
   CommandLauncher(const CommandOptions& options, RunReport& report, SignalCatcher& signals,
                   ReplicaConsole* console);
@@ -51,9 +51,10 @@ class CommandLauncher : private RunControl {
   void decide_all();
   void carry_out(const CommandDecision& decision);
   void start(const CommandDecision& decision);
+  void cannot_start(const std::string& reason, std::optional<int> program_exit);
   void load_pickles(const EndedReplica& refused);
   void restart_without(const EndedReplica& lost);
-  void add_failure(bool progress);
+  void add_failure(bool forgiven);
   void end(const std::string& result, int exit, const std::string& reason);
 
   // Requests.
@@ -66,7 +67,7 @@ class CommandLauncher : private RunControl {
   RecordFacts facts() const;
   int64_t newest_checkpoint() const;  // number of the newest folder checkpoint-N; -1: none
 
-  const CommandOptions& options_;
+  CommandOptions options_;  // the supervisor's URL may change
   RunReport& report_;
   SignalCatcher& signals_;
   const CommandRules rules_;

@@ -68,7 +68,7 @@ void CommandProcesses::begin(const CommandGeneration& generation, const CommandH
   generation_ = generation;
   host_ = host;
   rank_0_ = std::move(rank_0);
-  if (console_ != nullptr) console_->replicas(generation.replicas);
+  if (console_ != nullptr) console_->replicas(generation.replicas, host.first_rank);
   record_.generation = generation.number;
   record_.processes.clear();
   write_replica_record(file_.path, record_);

@@ -15,7 +15,9 @@ namespace {
 
 constexpr size_t kRunIdBytes = 8;
 
-ReplicasFile claim_file(const std::string& path) {
+ReplicasFile claim_file(const CommandOptions& options) {
+  if (options.claimed) return std::move(*options.claimed);
+  const std::string& path = options.replicas_file;
   if (auto file = claim_replicas_file(path)) return *std::move(file);
   fail("{}: a live run uses this folder; wait for its end, or give this one another folder",
        parent_directory(path));
@@ -44,8 +46,8 @@ CommandReplicas::CommandReplicas(const CommandOptions& options, RunReport& repor
                                  ReplicaConsole* console, AgentServer::Events hosts)
     : options_(options),
       here_(
-          options, claim_file(options.replicas_file),
-          [&report](const std::string& line) { report.talk(line); }, console) {
+          options, claim_file(options), [&report](const std::string& line) { report.talk(line); },
+          console) {
   if (!options.hosts) return;
   Roster roster;
   roster.run_id = to_hex(random_bytes(kRunIdBytes));

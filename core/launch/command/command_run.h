@@ -6,6 +6,7 @@
 // checkpoint. command_state.h decides; this acts.
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "core/launch/run/run.h"
 
 namespace adaptdl::launch {
+
+struct ReplicasFile;  // leftovers.h
 
 struct CommandOptions {
   std::string name;
@@ -55,6 +58,8 @@ struct CommandOptions {
   std::string control_socket;
   std::string record_file;    // {format, name, program, arguments, state, reason, exit_code, ...}
   std::string replicas_file;  // the living processes, and the newest generation number
+  std::shared_ptr<ReplicasFile> claimed;  // replicas_file, if the caller has claimed it
+  bool throws_disk_full = false;          // at the first start, which the caller tries again
 };
 
 // Runs to the end. Exit code: 0 finished, 1 failed, 143 stopped by SIGTERM or cancelled, 130 by

@@ -63,6 +63,7 @@ CommandDecision between(TimePoint now, const CommandView& view, const CommandRul
                     rules.max_failures, rules.max_failures == 1 ? "is" : "are"));
   }
   if (now < view.retry_at) {
+    if (view.disk_full) return keep_waiting("waiting for room on the disk", view.retry_at);
     return keep_waiting(
         fmt::format("failed; waiting to restart ({} of {})", view.failures, rules.max_failures),
         view.retry_at);
@@ -148,6 +149,13 @@ void apply(CommandView& view, const CommandDecision& decision, TimePoint now) {
   }
 }
 
+void start_failed(CommandView& view, TimePoint now, const CommandRules& rules) {
+  view.replicas.clear();
+  view.held.clear();
+  view.disk_full = true;
+  view.retry_at = time_after(now, rules.disk_probe);
+}
+
 void host_came(CommandView& view, bool all, TimePoint now) {
   view.newest_host = all ? std::nullopt : std::optional(now);
   if (!view.first_host) view.first_host = now;
@@ -179,6 +187,10 @@ bool finished_when_asked(const CommandView& view) {
                      [](const CommandReplica& r) { return r.status.success(); });
 }
 
+bool forgives(const CommandView& view, bool progress, TimePoint now, const CommandRules& rules) {
+  return rules.in_row && (progress || now >= time_after(view.started, rules.long_life));
+}
+
 void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules) {
   ADAPTDL_CHECK(view.living() == 0);
   view.finished = std::all_of(view.replicas.begin(), view.replicas.end(),
@@ -186,9 +198,7 @@ void generation_ended(CommandView& view, bool progress, TimePoint now, const Com
   // Programs that end with 0 on SIGTERM have not finished.
   if (view.stop != CommandStop::none && view.kill_at) view.finished = false;
   const bool asked = view.asked_outside && progress;
-  if (rules.in_row && (progress || now >= time_after(view.started, rules.long_life))) {
-    view.failures = 0;
-  }
+  if (forgives(view, progress, now, rules)) view.failures = 0;
   if (view.failed_at && !asked) {
     const double wait =
         view.failures == 0 ? 0 : rules.backoff.count() * std::exp2(std::min(view.failures - 1, 30));

@@ -33,7 +33,8 @@ struct CommandRules {
   // doubles each time. One that lived longer is started again at once.
   Seconds backoff{1};
   Seconds longest_backoff{60};
-  Seconds probe{0.2};  // time between checks of the supervisor
+  Seconds probe{0.2};      // time between checks of the supervisor
+  Seconds disk_probe{10};  // time between attempts to start on a full disk
   // Hosts that come within a moment share one restart: how long after the newest another one is
   // waited for, and how long after the first at most.
   Seconds together{2};
@@ -67,6 +68,7 @@ struct CommandView {
   int failures = 0;                                  // in a row
   TimePoint retry_at;                                // no generation starts before
   bool supervisor_up = true;                         // the supervisor that the replicas use answers
+  bool disk_full = false;                            // the newest attempt to start found no room
   std::optional<TimePoint> first_host, newest_host;  // that has come since the last start
 
   int living() const;
@@ -98,6 +100,9 @@ void apply(CommandView& view, const CommandDecision& decision, TimePoint now);
 // A host has come; `all`: no other one will.
 void host_came(CommandView& view, bool all, TimePoint now);
 
+// The generation that apply() noted could not start, for a full disk; none of it lives.
+void start_failed(CommandView& view, TimePoint now, const CommandRules& rules);
+
 // A replica's process and its whole group have ended.
 void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now);
 
@@ -107,7 +112,11 @@ bool can_restart(const CommandView& view);
 // It was asked to end for a restart, and all have exited with 0: the run counts as finished.
 bool finished_when_asked(const CommandView& view);
 
-// The whole generation has ended. `progress`: it wrote a newer checkpoint than there was before.
+// Whether a generation that ends now forgives the failures before it: it wrote a newer checkpoint
+// than there was before (`progress`), or lived long.
+bool forgives(const CommandView& view, bool progress, TimePoint now, const CommandRules& rules);
+
+// The whole generation has ended. `progress` and `now` as in forgives().
 void generation_ended(CommandView& view, bool progress, TimePoint now, const CommandRules& rules);
 
 }  // namespace adaptdl::launch

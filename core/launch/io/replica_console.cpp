@@ -8,6 +8,7 @@
 #include <mutex>
 #include <poll.h>
 #include <pthread.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -101,8 +102,11 @@ struct ReplicaConsole::Shared {
   size_t size = 0, dropped = 0;                   // bytes
   bool busy = false, quit = false;
   bool prefix = false;
+  int first_rank = 0;
   std::map<std::pair<MemberId, int>, LineSplitter> splitters;
   int err = 2;
+  std::function<void()> broken;
+  bool told_broken = false;  // of the thread
   std::thread thread;
 
   void put(int fd, std::string text) {  // under the mutex
@@ -111,20 +115,23 @@ struct ReplicaConsole::Shared {
       dropped += text.size();
       return;
     }
-    if (dropped > 0) {
-      queue.emplace_back(
-          err, fmt::format("adaptdl: {} of output are not shown, as this output is read too "
-                           "slowly; the logs have them\n",
-                           format_bytes(std::exchange(dropped, 0))));
-      size += queue.back().second.size();
-    }
+    tell_dropped();
     size += text.size();
     queue.emplace_back(fd, std::move(text));
     changed.notify_all();
   }
 
-  // A reader that has gone away (EPIPE) ends the output, not the run.
-  static void write(int fd, std::string_view text) {
+  void tell_dropped() {  // under the mutex
+    if (dropped == 0) return;
+    queue.emplace_back(err,
+                       fmt::format("adaptdl: {} of output are not shown, as this output is read "
+                                   "too slowly; the logs have them\n",
+                                   format_bytes(std::exchange(dropped, 0))));
+    size += queue.back().second.size();
+  }
+
+  // Returns 0, or the error number.
+  static int write(int fd, std::string_view text) {
     while (!text.empty()) {
       const ssize_t n = ::write(fd, text.data(), text.size());
       if (n < 0 && errno == EINTR) continue;
@@ -133,9 +140,21 @@ struct ReplicaConsole::Shared {
         ::poll(&wait, 1, -1);
         continue;
       }
-      if (n < 0) return;
+      if (n < 0) return errno;
       text.remove_prefix(static_cast<size_t>(n));
     }
+    return 0;
+  }
+
+  // A reader that has gone away (EPIPE) ends the output, not the run. For a failure of `err` there
+  // is no place to report it.
+  void show(int fd, std::string_view text) {
+    const int error = write(fd, text);
+    if (error == 0 || error == EPIPE || fd == err || std::exchange(told_broken, true)) return;
+    write(err, fmt::format("adaptdl: standard output: cannot write: {}; the logs have all that the "
+                           "replicas write\n",
+                           std::generic_category().message(error)));
+    broken();
   }
 
   void loop() {
@@ -148,9 +167,10 @@ struct ReplicaConsole::Shared {
       size -= text.size();
       busy = true;
       lock.unlock();
-      write(fd, text);
+      show(fd, text);
       lock.lock();
       busy = false;
+      if (!quit && queue.empty()) tell_dropped();  // perhaps no other text comes
       changed.notify_all();
     }
   }
@@ -162,6 +182,7 @@ ReplicaConsole::ReplicaConsole(ConsoleOptions options)
       shared_(std::make_shared<Shared>()) {
   shared_->prefix = options_.prefix_one;
   shared_->err = options_.err;
+  shared_->broken = options_.broken;
   shared_->thread = std::thread([shared = shared_] {
     pthread_setname_np(pthread_self(), "console");
     shared->loop();
@@ -184,29 +205,29 @@ ReplicaConsole::~ReplicaConsole() {
   }
 }
 
-void ReplicaConsole::replicas(int count) {
+void ReplicaConsole::replicas(int count, int first_rank) {
   std::lock_guard lock(shared_->mutex);
   shared_->prefix = shared_->prefix || count > 1;
+  shared_->first_rank = first_rank;
 }
 
 void ReplicaConsole::take(MemberId rank, int stream, std::string_view bytes) {
-  const int number = static_cast<int>(rank);
-  const auto& ranks = options_.ranks;
-  const bool wanted = ranks.empty() || std::find(ranks.begin(), ranks.end(), number) != ranks.end();
-  if (!wanted || !options_.shown(number, stream)) return;
-  const int fd = stream == 1 ? options_.out : options_.err;
   std::lock_guard lock(shared_->mutex);
+  const int local = static_cast<int>(rank) - shared_->first_rank;
+  const auto& ranks = options_.ranks;
+  const bool wanted = ranks.empty() || std::find(ranks.begin(), ranks.end(), local) != ranks.end();
+  if (!wanted || !options_.shown(local, stream)) return;
+  const int fd = stream == 1 ? options_.out : options_.err;
   if (!shared_->prefix) {  // one replica: as if it wrote here itself
     shared_->put(fd, std::string(bytes));
     return;
   }
   std::string prefix;
-  if (options_.prefixed(number, stream)) {
+  if (options_.prefixed(local, stream)) {
     prefix = options_.prefix;
-    const std::string text = std::to_string(number);
     replace_all(prefix, "${role_name}", options_.role);
-    replace_all(prefix, "${local_rank}", text);
-    replace_all(prefix, "${rank}", text);
+    replace_all(prefix, "${local_rank}", std::to_string(local));
+    replace_all(prefix, "${rank}", std::to_string(rank));
   }
   shared_->put(fd, shared_->splitters[{rank, stream}].take(bytes, prefix, terminal_[stream - 1]));
 }

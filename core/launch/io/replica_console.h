@@ -40,6 +40,9 @@ struct ConsoleOptions {
   std::string prefix = "[${role_name}${local_rank}]:";
   std::string role = "default";
   int out = 1, err = 2;  // descriptors, borrowed
+  // Called at most once, in the thread that writes: `out` has a reader, but cannot be written, as
+  // on a full disk. `err` has been told.
+  std::function<void()> broken = [] {};
 };
 
 // Splits one stream into lines. A progress bar overwrites its line by carriage returns: only its
@@ -64,8 +67,9 @@ class ReplicaConsole {
   ReplicaConsole(const ReplicaConsole&) = delete;
   ReplicaConsole& operator=(const ReplicaConsole&) = delete;
 
-  // So many replicas start now; call it before their first output.
-  void replicas(int count);
+  // So many replicas start now, `first_rank` and those after it on this host; call it before their
+  // first output. Options choose among them by their number on this host, as torchrun does.
+  void replicas(int count, int first_rank = 0);
   void take(MemberId rank, int stream, std::string_view bytes);  // as LogWriter::Echo
 
   // True once everything is written; waits for that, at most until the deadline.

@@ -10,7 +10,8 @@ namespace {
 
 ScaleRequest read_scale(const nlohmann::json& request, const RunSlots& has) {
   const ScaleRequest wanted{json_get<int>(request, "replicas", "scale"),
-                            json_find<std::vector<int>>(request, "slots", "scale")};
+                            json_find<std::vector<int>>(request, "slots", "scale"),
+                            json_get_or<std::string>(request, "supervisor", "scale", "")};
   if (wanted.slots && !has.own) {
     fail("this run shares all cores: it was started without slots");
   }

@@ -12,6 +12,7 @@ namespace adaptdl::launch {
 struct ScaleRequest {
   int replicas = 1;
   std::optional<std::vector<int>> slots;  // the run's slots from now on; none: unchanged
+  std::string supervisor;  // URL that commands use from their next start on; "": unchanged
 };
 
 // What the slots of a request are checked against.

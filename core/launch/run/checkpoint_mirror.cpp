@@ -61,6 +61,40 @@ size_t kept_by(const CheckpointManifest& manifest) {
   return static_cast<size_t>(std::clamp<int64_t>(kept.value_or(kDefaultKept), 1, 1000));
 }
 
+// When --fresh began the training of which the checkpoint is; 0: nothing did.
+int64_t fresh_at(const CheckpointHeader& header) {
+  const auto& state = header.state;
+  if (!state.is_object() || !state.contains("fresh_at")) return 0;
+  const auto& value = state.at("fresh_at");
+  return value.is_number_integer() ? std::max<int64_t>(value.get<int64_t>(), 0) : 0;
+}
+
+CheckpointManifest manifest_in(const std::string& folder) {
+  const std::string path = join_path(folder, kCheckpointManifest);
+  return parse_checkpoint_manifest(read_file(path, kMaxManifestBytes), path);
+}
+
+// The newest checkpoint in the folder from which replicas can go on. One that is older than `best`
+// is not read but for its manifest. One of a newer format counts: they refuse it with the reason.
+std::optional<MirroredCheckpoint> newest_intact(const std::string& folder,
+                                                const MirroredCheckpoint& best) {
+  if (newest_checkpoint_step(folder) < 0) return std::nullopt;
+  for (const std::string& path : checkpoints_at(folder)) {
+    MirroredCheckpoint found;
+    try {
+      const CheckpointHeader header = manifest_in(path).header;
+      found.step = header.step;
+      found.fresh_at = fresh_at(header);
+      if (found.older_than(best) || inspect_checkpoint(path).damages.empty()) return found;
+    } catch (const NewerCheckpointFormat&) {
+      found.step = found.fresh_at = INT64_MAX;
+      return found;
+    } catch (const Error&) {  // the manifest is damaged
+    }
+  }
+  return std::nullopt;
+}
+
 void pause_for(const Cancellation& cancelled, Seconds pause, const std::string& what) {
   if (cancelled.wait_for(pause)) throw Cancelled(what);
 }
@@ -122,30 +156,50 @@ std::optional<int64_t> CheckpointMirror::restore(const std::function<void(std::s
   auto index = read_index();
   if (!index) return std::nullopt;
   index_ = *std::move(index);
-  const int64_t newest_here = newest_checkpoint_step(folder_);
+  if (index_.checkpoints.empty()) return std::nullopt;
+  const auto here = newest_intact(folder_, index_.checkpoints.front());
   std::string problem;
   for (const MirroredCheckpoint& checkpoint : index_.checkpoints) {
-    if (checkpoint.step <= newest_here) return std::nullopt;
+    if (here && !here->older_than(checkpoint)) return std::nullopt;
     const std::string arriving = join_path(folder_, kArriving);
     remove_tree(arriving);
     make_directories(arriving, 0700);
     if (get(checkpoint, arriving, problem)) {
-      sync_directory(arriving);
-      const std::string path = join_path(folder_, checkpoint_name(checkpoint.step));
-      if (::rename(arriving.c_str(), path.c_str()) != 0) {
-        fail_errno(errno, path + ": cannot create it");
-      }
-      sync_directory(folder_);
+      put_in_place(arriving, checkpoint, tell);
       return checkpoint.step;
     }
     remove_tree(arriving);
     tell(fmt::format("the checkpoint of step {} in {} is not usable: {}", checkpoint.step, place(),
                      problem));
   }
-  if (!problem.empty() && newest_here < 0) {
+  if (!problem.empty() && !here) {
     fail("{}: no checkpoint there is intact; --fresh trains from scratch", place());
   }
   return std::nullopt;
+}
+
+// Makes it the newest in the folder.
+void CheckpointMirror::put_in_place(const std::string& arriving,
+                                    const MirroredCheckpoint& checkpoint,
+                                    const std::function<void(std::string)>& tell) {
+  const auto move = [](const std::string& from, const std::string& to) {
+    if (::rename(from.c_str(), to.c_str()) != 0) fail_errno(errno, to + ": cannot create it");
+  };
+  const std::string path = join_path(folder_, checkpoint_name(checkpoint.step));
+  sync_directory(arriving);
+  for (const std::string& other : checkpoints_at(folder_)) {
+    const std::string name = file_name(other);
+    if (name < file_name(path)) continue;
+    const std::string aside = join_path(folder_, "not-used-" + name);
+    remove_tree(aside);
+    move(other, aside);
+    tell(
+        fmt::format("{} is damaged, or of an earlier training than the checkpoint of step {} in "
+                    "{}; it is now {}",
+                    other, checkpoint.step, place(), aside));
+  }
+  move(arriving, path);
+  sync_directory(folder_);
 }
 
 // Whether all files have arrived as the index says; `problem`: why not.
@@ -328,6 +382,7 @@ std::optional<CheckpointMirror::Opened> CheckpointMirror::open_newest() const {
     }
     const CheckpointManifest manifest = parse_checkpoint_manifest(text, path);
     opened.keep = kept_by(manifest);
+    opened.checkpoint.fresh_at = fresh_at(manifest.header);
     bool whole = true;
     for (const CheckpointFile& file : manifest.files) whole = whole && open_one(file.name);
     if (whole) return opened;

@@ -47,9 +47,11 @@ class CheckpointMirror {
   CheckpointMirror& operator=(const CheckpointMirror&) = delete;
 
   // Before the first replica. Reads the index, and gets the newest checkpoint that is intact if it
-  // is newer than those in the folder; returns its step. `tell` gets a sentence for each that is
-  // not. Throws Error if the store cannot be read, holds another run's checkpoints, or only damaged
-  // ones; Cancelled. Blocks for as long as a transfer takes.
+  // is newer than those in the folder that are; returns its step. What the folder has of this step
+  // or later ones, damaged or of an earlier training, is renamed. `tell` gets a sentence for each
+  // that is not usable. Throws Error if the store cannot be read, holds another run's checkpoints,
+  // or only damaged ones; Cancelled. Blocks for as long as a transfer takes, or as long as reading
+  // the newest checkpoint in the folder.
   std::optional<int64_t> restore(const std::function<void(std::string)>& tell);
 
   // Instead of it, for a run that starts from scratch: the checkpoints in the store are removed.
@@ -85,6 +87,8 @@ class CheckpointMirror {
   void write_index(const MirrorIndex& index);
   void remove_leftovers();
   bool get(const MirroredCheckpoint& checkpoint, const std::string& folder, std::string& problem);
+  void put_in_place(const std::string& arriving, const MirroredCheckpoint& checkpoint,
+                    const std::function<void(std::string)>& tell);
   std::string key(const std::string& name) const { return options_.place.prefix + "/" + name; }
   void tell(MirrorNews news);
 

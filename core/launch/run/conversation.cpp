@@ -94,6 +94,8 @@ void Conversation::on_bye(Replica& replica, const nlohmann::json& message) {
   }
   // Older programs omit it; they exit with 1 if the final checkpoint cannot be written.
   if (first && result != "left") checkpointed_ = message.value("checkpoint", result == "stopped");
+  replica.in_main = options_.own_main && result == "finished";
+  replica.led = replica.in_main && first;
   said_bye(view, replica.id, result == "finished", Monotonic::now());
   subjects_.stream.advance(view);
 }
@@ -157,6 +159,10 @@ nlohmann::json Conversation::hints() const {
 void Conversation::on_fatal(Replica& replica, const nlohmann::json& message) {
   const View& view = subjects_.view;
   const std::string sentence = bounded(message.value("message", "cannot train"));
+  if (replica.in_main) {
+    replica.fatal = sentence;
+    return;
+  }
   const Member* member = view.find(replica.id);
   const bool newcomer =
       member != nullptr && member->state != MemberState::active && view.trained() > 0;
@@ -199,6 +205,13 @@ void Conversation::on_closed(Replica& replica) {
 }
 
 void Conversation::on_exit(Replica& replica, const ExitStatus& status) {
+  if (replica.led && !replica.expected_end && !status.success() &&
+      replica.process->lost().empty()) {
+    const std::string why =
+        "after its training: " + (replica.fatal.empty() ? status.describe() : replica.fatal);
+    subjects_.failures.add(replica.id, why, MemberState::active);
+    subjects_.end.main_ended("failed", status.shell_code(), "the program failed " + why);
+  }
   if (replica.failed) {
     subjects_.failures.add(replica.id,
                            replica.fatal.empty() ? replica.process->lost() : replica.fatal, status,

@@ -52,6 +52,7 @@ void Failures::tell(MemberId id, const std::string& reason, std::optional<ExitSt
 }
 
 std::string Failures::what_next(MemberState before) const {
+  if (view_.finished) return "training was finished";
   const int left = view_.trained();
   if (view_.breakdowns > max_restarts_)
     return "failed too often without a finished step in between";

@@ -147,6 +147,8 @@ bool Launcher::take_signals() {
     } else if (!end_.ending()) {
       stopped_at_ = Monotonic::now();
       stop(number);
+    } else if (end_.in_main()) {
+      end_main("stopped", 128 + number);
     } else if (!end_.is("finished")) {
       end_.at_once();  // the second signal
     }
@@ -203,6 +205,10 @@ void Launcher::carry_out(const Decision& decision) {
         report_.talk(decision.reason + "; restarting from the newest checkpoint");
       }
       stream_.restarting(view_);
+      // One that takes the training for finished waits for nobody.
+      for (const auto& [id, replica] : replicas_.all()) {
+        if (replica->in_main) replicas_.kill(*replica);
+      }
       conversation_.went_on();
       hung_.restarting();
       break;
@@ -344,6 +350,7 @@ nlohmann::json Launcher::status() const {
 }
 
 std::string Launcher::ending() const {
+  if (end_.in_main()) return "";
   return end_.ending() ? end_.ending()->result : "";
 }
 
@@ -352,6 +359,7 @@ RunSlots Launcher::slots() const {
 }
 
 int Launcher::scale(const ScaleRequest& request) {
+  if (end_.in_main()) fail("its training is finished");
   const int before = view_.target;
   if (options_.hosts) replicas_.agents().give_up_lost();
   if (request.slots) rendezvous_.slots = *request.slots;
@@ -360,8 +368,14 @@ int Launcher::scale(const ScaleRequest& request) {
 }
 
 void Launcher::cancel(bool checkpoint) {
+  if (end_.in_main()) return end_main("cancelled", kTerminated);
   end_.begin(
       {.result = "cancelled", .exit = kTerminated, .repair = checkpoint, .checkpoint = checkpoint});
+}
+
+void Launcher::end_main(const char* result, int exit) {
+  end_.main_ended(result, exit, "the program was ended after its training");
+  end_.at_once();
 }
 
 void Launcher::record(const std::string& state) {
@@ -369,7 +383,7 @@ void Launcher::record(const std::string& state) {
 }
 
 int Launcher::finish() {
-  const Ending& ending = *end_.ending();
+  const Ending& ending = end_.outcome();
   replicas_.end_hosts(ending.exit);
   stream_.advance(view_, true);
   std::string reason = ending.reason;
@@ -393,7 +407,7 @@ int Launcher::finish() {
   facts.rescales = stream_.rescales();
   facts.lost_s = stream_.lost_s();
   if (stream_.worker_end().is_object()) facts.from_replicas = stream_.worker_end();
-  if (end_.is("finished")) facts.reason = facts.from_replicas.value("reason", "");
+  if (ending.result == "finished") facts.reason = facts.from_replicas.value("reason", "");
   facts.from_replicas.update(conversation_.summary());
   facts.record = {.step = stream_.last_step()};
   report_.end(facts);

@@ -67,6 +67,7 @@ class Launcher : private RunControl {
   int scale(const ScaleRequest& request) override;
   void cancel(bool checkpoint) override;
 
+  void end_main(const char* result, int exit);  // RunEnd::in_main()
   void record(const std::string& state);
   int finish();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/text.h"
@@ -36,6 +37,8 @@ MirroredCheckpoint parse_checkpoint(const Json& from, const std::string& what) {
   if (checkpoint.step < 0 || checkpoint.step > kMaxCheckpointStep) {
     fail("{}: step: {} is not from 0 to {}", what, checkpoint.step, kMaxCheckpointStep);
   }
+  checkpoint.fresh_at = json_find<int64_t>(from, "fresh_at", what).value_or(-1);
+  if (checkpoint.fresh_at < -1) fail("{}: fresh_at: {} is below 0", what, checkpoint.fresh_at);
   checkpoint.folder = json_get<std::string>(from, "folder", what);
   std::set<std::string> names;
   for (const Json& entry : json_get<std::vector<Json>>(from, "files", what)) {
@@ -71,6 +74,11 @@ void add_leftovers(MirrorIndex& index, const std::vector<std::string>& keys) {
 
 }  // namespace
 
+bool MirroredCheckpoint::older_than(const MirroredCheckpoint& other) const {
+  if (fresh_at < 0 || other.fresh_at < 0) return step < other.step;
+  return std::pair(fresh_at, step) < std::pair(other.fresh_at, other.step);
+}
+
 std::string mirror_folder(int64_t step, const std::string& manifest_sha256) {
   return checkpoint_name(step) + "-" + manifest_sha256.substr(0, kFolderDigits);
 }
@@ -92,7 +100,7 @@ MirrorIndex after_upload(MirrorIndex index, const MirroredCheckpoint& checkpoint
   std::vector<std::string> gone;
   std::vector<MirroredCheckpoint> kept{checkpoint};
   for (MirroredCheckpoint& other : index.checkpoints) {
-    if (other.step < checkpoint.step && kept.size() < keep) {
+    if (other.older_than(checkpoint) && kept.size() < keep) {
       kept.push_back(std::move(other));
     } else {
       for (std::string& key : mirror_keys(other)) gone.push_back(std::move(key));
@@ -112,6 +120,7 @@ std::string mirror_index_text(const MirrorIndex& index) {
     }
     checkpoints.push_back(
         {{"step", checkpoint.step}, {"folder", checkpoint.folder}, {"files", std::move(files)}});
+    if (checkpoint.fresh_at >= 0) checkpoints.back()["fresh_at"] = checkpoint.fresh_at;
   }
   const Json json = {{"format", kMirrorFormat},
                      {"run", index.run},
@@ -133,7 +142,7 @@ MirrorIndex parse_mirror_index(std::string_view text, const std::string& what) {
   for (const Json& entry : json_get<std::vector<Json>>(json, "checkpoints", what)) {
     if (index.checkpoints.size() == kMostCheckpoints) fail("{}: too many checkpoints", what);
     MirroredCheckpoint checkpoint = parse_checkpoint(entry, what + ": checkpoints");
-    if (!index.checkpoints.empty() && index.checkpoints.back().step <= checkpoint.step) {
+    if (!index.checkpoints.empty() && !checkpoint.older_than(index.checkpoints.back())) {
       fail("{}: checkpoints: must be sorted, the newest first", what);
     }
     index.checkpoints.push_back(std::move(checkpoint));

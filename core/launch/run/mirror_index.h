@@ -2,8 +2,9 @@
 
 // Which checkpoints of a run are in an object store: the object checkpoints.json, which makes them
 // valid (adaptdl-checkpoint(5)).
-//   PREFIX/checkpoints.json  {format, run, checkpoints: [{step, folder, files: [{name, bytes,
-//                            sha256}]}], leftovers: [KEY]}
+//   PREFIX/checkpoints.json  {format, run, checkpoints: [{step, fresh_at, folder, files: [{name,
+//                            bytes, sha256}]}], leftovers: [KEY]}; earlier versions wrote no
+//                            fresh_at
 //   PREFIX/FOLDER/NAME       the files of a checkpoint's folder
 
 #include <cstddef>
@@ -28,13 +29,18 @@ struct MirroredCheckpoint {
   int64_t step = 0;
   std::string folder;  // differs for each content: a cut upload damages no checkpoint in the index
   std::vector<MirroredFile> files;  // manifest.json first
+  // When --fresh began the training, in ms since 1970; 0: nothing did; -1: not known.
+  int64_t fresh_at = 0;
 
+  // Whether the other one is of the training that began later, whatever its step; or of a later
+  // step. Where that beginning is not known, the step alone decides.
+  bool older_than(const MirroredCheckpoint& other) const;
   bool operator==(const MirroredCheckpoint&) const = default;
 };
 
 struct MirrorIndex {
   std::string run;
-  std::vector<MirroredCheckpoint> checkpoints;  // by step, the newest first
+  std::vector<MirroredCheckpoint> checkpoints;  // each older than the one before
   // Objects, "FOLDER/NAME", that may be there and belong to no checkpoint: of a cut upload or
   // removal.
   std::vector<std::string> leftovers;
@@ -54,7 +60,7 @@ std::vector<std::string> mirror_keys(const MirroredCheckpoint& checkpoint);
 MirrorIndex before_upload(MirrorIndex index, const MirroredCheckpoint& checkpoint);
 
 // The index when they are: with the checkpoint as the newest and at most `keep` (>= 1) in all, of
-// which none is of a later step. What falls out is a leftover.
+// which all others are older. What falls out is a leftover.
 MirrorIndex after_upload(MirrorIndex index, const MirroredCheckpoint& checkpoint, size_t keep);
 
 std::string mirror_index_text(const MirrorIndex& index);

@@ -66,6 +66,8 @@ struct Replica {
   std::string accelerator;  // from hello: what it trains on; "": unknown
   bool open = true;         // the channel has not ended
   bool said_hello = false, said_bye = false;
+  bool in_main = false;       // training is over, and the program's own main() goes on
+  bool led = false;           // ... and it was rank 0: it decides how the run ends
   uint64_t waits_in = 0;      // the generation in whose step it waits for others; 0: does not wait
   int64_t samples = 0;        // that it computes at once; 0: has not said
   int64_t atomic_limit = 0;   // of them, as it was told; 0: none
@@ -73,7 +75,8 @@ struct Replica {
   bool expected_end = false;  // killed or sent away by the launcher: its end is no failure
   std::string fatal;          // why it cannot train, in its words
   MemberState state_at_death = MemberState::starting;
-  std::optional<TimePoint> ended_at;  // the channel ended; the process should follow
+  // The channel ended; the process should follow, unless in_main.
+  std::optional<TimePoint> ended_at;
 };
 
 // As process 1, which inherits the orphans of its replicas: reaps ended processes other than

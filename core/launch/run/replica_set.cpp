@@ -125,7 +125,8 @@ void ReplicaSet::add_waits(std::vector<pollfd>& waits) const {
 TimePoint ReplicaSet::deadline() const {
   TimePoint until = agents_ ? agents_->deadline() : TimePoint::max();
   for (const auto& [id, replica] : replicas_) {
-    if (replica->ended_at) until = std::min(until, *replica->ended_at + kEndPatience);
+    if (replica->ended_at && !replica->in_main)
+      until = std::min(until, *replica->ended_at + kEndPatience);
   }
   return until;
 }
@@ -206,7 +207,8 @@ bool ReplicaSet::take_ends(ReplicaListener& listener, bool children) {
     Replica& replica = *entry->second;
     const std::optional<ExitStatus> status = replica.process->poll();
     if (!status) {
-      if (replica.ended_at && Monotonic::now() >= *replica.ended_at + kEndPatience) {
+      if (replica.ended_at && !replica.in_main &&
+          Monotonic::now() >= *replica.ended_at + kEndPatience) {
         replica.process->kill();
         replica.ended_at = Monotonic::now();
       }

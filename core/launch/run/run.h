@@ -26,6 +26,7 @@ namespace adaptdl::launch {
 struct RunOptions {
   std::string name;                    // identity of the run
   std::string program;                 // train.pt, or an executable of the runtime library
+  bool own_main = false;               // the latter: its main() may go on after the training
   std::vector<std::string> arguments;  // passed to an executable
   std::vector<std::string> settings;   // --set key=value, for the program's settings
   // Training archives: every setting in force as text, to report what changed since the last run.
@@ -103,13 +104,14 @@ struct LedElsewhere : Error {
 };
 
 // Runs to the end. Returns the process's exit code: 0 finished (also when it had finished before),
-// 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP), or a replica's
-// code from `fatal`. Call from the main thread, which must live as long as the run (replicas are
-// tied to it). Handles SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD during the
-// call. A second SIGINT, or SIGTERM a second later, skips the checkpoint. As process 1 it reaps
-// every child. Returns when all sinks have had all events; a signal at that time makes it return
-// earlier, and the process should then end. Throws Error for a problem found before the start (a
-// live run of the same name, an unreadable program), and LedElsewhere.
+// 1 failed, 130/143 stopped by SIGINT/SIGTERM after a checkpoint (129 by SIGHUP), a replica's code
+// from `fatal`, or what the main() of an executable returned on rank 0 after the training. Call
+// from the main thread, which must live as long as the run (replicas are tied to it). Handles
+// SIGINT, SIGTERM, SIGHUP (unless ignored), SIGPIPE and SIGCHLD during the call. A second SIGINT,
+// or SIGTERM a second later, skips the checkpoint. As process 1 it reaps every child. Returns when
+// all sinks have had all events; a signal at that time makes it return earlier, and the process
+// should then end. Throws Error for a problem found before the start (a live run of the same name,
+// an unreadable program), and LedElsewhere.
 int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Talk& talk);
 
 // The signals that a run catches: SIGINT, SIGTERM, SIGCHLD, and SIGHUP unless it is ignored

@@ -10,6 +10,8 @@ namespace {
 
 // Time for the other replicas' last messages when one of them ends the run.
 constexpr std::chrono::seconds kFailurePatience{2};
+// After the training, until the user is told what the run waits for.
+constexpr std::chrono::seconds kMainUntold{5};
 
 }  // namespace
 
@@ -49,7 +51,21 @@ void RunEnd::kill_all() {
   kill_at_ = TimePoint::max();
 }
 
+bool RunEnd::in_main() const {
+  const auto& all = replicas_.all();
+  return is("finished") &&
+         std::any_of(all.begin(), all.end(), [](const auto& entry) { return entry.second->led; });
+}
+
+void RunEnd::main_ended(const char* result, int exit, std::string reason) {
+  main_ended_ = {.result = result,
+                 .exit = exit,
+                 .reason = std::move(reason),
+                 .last_words = std::string_view(result) == "failed"};
+}
+
 TimePoint RunEnd::deadline() const {
+  if (in_main() && !told_of_main_) return time_after(begun_at_, kMainUntold);
   if (!ending_ || kill_at_ == TimePoint::max() || !together()) return kill_at_;
   if (view_.saving()) return std::max(kill_at_, time_after(begun_at_, kLongestSave));
   return std::max(kill_at_, time_after(view_.saved_at, grace()));
@@ -64,6 +80,14 @@ void RunEnd::check() {
     }
   }
   const TimePoint now = Monotonic::now();
+  if (in_main()) {
+    if (!told_of_main_ && now >= deadline()) {
+      told_of_main_ = true;
+      report_.talk("training is finished; the program goes on, and Ctrl-C ends it");
+    }
+    kill_at_ = time_after(now, std::max(grace(), Seconds(kMainUntold)));  // for the others, then
+    return;
+  }
   if (now < deadline()) return;
   if (ending_->checkpoint && !replicas_.empty()) {
     report_.talk(fmt::format("replicas did not end within {:.0f} s; killing them",

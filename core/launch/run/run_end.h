@@ -39,6 +39,12 @@ class RunEnd {
 
   void begin(Ending ending);
   void at_once();  // end without a checkpoint after all
+  // Training is finished, and the program's own main() goes on: for as long as rank 0's does.
+  bool in_main() const;
+  // How that main() ended, if not with exit code 0: so has the run, though it is finished.
+  void main_ended(const char* result, int exit, std::string reason);
+  // After ending() is known and all replicas are gone.
+  const Ending& outcome() const { return is("finished") && main_ended_ ? *main_ended_ : *ending_; }
 
   // Kills the replicas that have not ended in time. Call when a replica has ended, and at the
   // deadline.
@@ -60,6 +66,8 @@ class RunEnd {
   std::optional<Ending> ending_;
   TimePoint begun_at_;
   TimePoint kill_at_ = TimePoint::max();  // replicas that have not ended by then are killed
+  bool told_of_main_ = false;
+  std::optional<Ending> main_ended_;
 };
 
 }  // namespace adaptdl::launch

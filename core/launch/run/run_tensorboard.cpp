@@ -42,9 +42,15 @@ constexpr std::pair<const char*, const char*> kStepCharts[] = {
 constexpr const char* kGpuCharts[] = {"busy_percent", "memory_used_bytes", "temperature_c",
                                       "power_w"};
 
-double number(const Json& event, const char* key) {
+// A number that is not finite arrives as null: it has no point in its chart.
+std::optional<double> find_number(const Json& event, const char* key) {
   const auto found = event.find(key);
-  return found != event.end() && found->is_number() ? found->get<double>() : 0.0;
+  return found != event.end() && found->is_number() ? std::optional(found->get<double>())
+                                                    : std::nullopt;
+}
+
+double number(const Json& event, const char* key) {
+  return find_number(event, key).value_or(0.0);
 }
 
 }  // namespace
@@ -52,16 +58,20 @@ double number(const Json& event, const char* key) {
 TensorBoard::TensorBoard(const std::string& folder, const std::string& run)
     : file_(join_path(folder, run), wall_now_s(), host_name()), start_wall_time_(wall_now_s()) {}
 
+void TensorBoard::add(const std::string& tag, std::optional<double> value, double wall_time,
+                      int64_t step) {
+  if (!value) return;
+  const Scalar point{tag, *value};
+  file_.add(wall_time, step, {&point, 1});
+}
+
 void TensorBoard::step(const Json& event, double wall_time) {
   newest_step_ = static_cast<int64_t>(number(event, "step"));
   if (++steps_ > kAllSteps && wall_time - last_step_time_ < kStepInterval) return;
   last_step_time_ = wall_time;
   std::vector<Scalar> scalars;
   for (const auto& [field, tag] : kStepCharts) {
-    const auto found = event.find(field);
-    if (found != event.end() && found->is_number()) {
-      scalars.push_back({tag, found->get<double>()});
-    }
+    if (const auto value = find_number(event, field)) scalars.push_back({tag, *value});
   }
   file_.add(wall_time, *newest_step_, scalars);
 }
@@ -70,11 +80,8 @@ void TensorBoard::step(const Json& event, double wall_time) {
 void TensorBoard::gpu(const Json& event, double wall_time) {
   if (!newest_step_) return;
   for (const char* field : kGpuCharts) {
-    const auto found = event.find(field);
-    if (found == event.end() || !found->is_number()) continue;
     const std::string tag = fmt::format("gpu/{}/replica_{}", field, number(event, "member"));
-    const Scalar point{tag, found->get<double>()};
-    file_.add(wall_time, *newest_step_, {&point, 1});
+    add(tag, find_number(event, field), wall_time, *newest_step_);
   }
 }
 
@@ -88,27 +95,17 @@ void TensorBoard::event(const Json& event) {
   } else if (kind == "gpu") {
     gpu(event, wall_time);
   } else if (kind == "epoch") {
-    const Scalar loss{"loss/epoch", number(event, "loss")};
-    file_.add(wall_time, at_step, {&loss, 1});
+    add("loss/epoch", find_number(event, "loss"), wall_time, at_step);
   } else if (kind == "validation") {
     const auto metrics = event.find("metrics");
     if (metrics == event.end() || !metrics->is_object()) return;
-    std::vector<std::string> tags;
-    for (const auto& [name, value] : metrics->items()) tags.push_back("validation/" + name);
-    std::vector<Scalar> scalars;
     for (const auto& [name, value] : metrics->items()) {
-      const std::string& tag = tags[scalars.size()];
-      scalars.push_back({tag, value.is_number() ? value.template get<double>() : 0.0});
+      add("validation/" + name, find_number(*metrics, name.c_str()), wall_time, at_step);
     }
-    file_.add(wall_time, at_step, scalars);
   } else if (kind == "scalar") {
-    const std::string tag = "user/" + text_at(event, "name");
-    const Scalar point{tag, number(event, "value")};
-    const auto value = event.find("value");
-    if (value != event.end() && value->is_number()) file_.add(wall_time, at_step, {&point, 1});
+    add("user/" + text_at(event, "name"), find_number(event, "value"), wall_time, at_step);
   } else if (kind == "rescale") {
-    const Scalar pause{"elastic/pause_s", number(event, "pause_s")};
-    file_.add(wall_time, at_step, {&pause, 1});
+    add("elastic/pause_s", find_number(event, "pause_s"), wall_time, at_step);
   }
   if (kind == "end" || wall_time - last_flush_ >= kFlushInterval) {
     file_.flush();

@@ -21,6 +21,7 @@ class TensorBoard {
   std::string problem() const;  // "" = everything was written
 
  private:
+  void add(const std::string& tag, std::optional<double> value, double wall_time, int64_t step);
   void step(const Json& event, double wall_time);
   void gpu(const Json& event, double wall_time);
 

@@ -21,6 +21,7 @@ void choose_worker(ProgramKind kind, RunOptions& options) {
   switch (kind) {
     case ProgramKind::executable:
       options.worker_path = program;
+      options.own_main = true;
       if (const auto folder = environment_variable("ADAPTDL_LIBTORCH")) {
         options.libtorch_dir = *folder;
       }

@@ -1,2 +1,2 @@
-# exit 1
+# exit 102
 adaptdl cancel digits

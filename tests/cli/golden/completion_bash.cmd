@@ -22,6 +22,16 @@ ask adaptdl tensorboard proxy --po
 ask adaptdl policy ""
 ask adaptdl describe tr
 ask adaptdl cluster use x --fo
+# Bash splits words at "=".
+ask adaptdl run --device = c
+ask adaptdl run --device =
+ask adaptdl run --name = x t
+ask adaptdl policy set growth = 3 --fo
+ask adaptdl torchrun tr
+ask adaptdl torchrun train.pt --
+ask adaptdl torchrun train.pt --log-dir tr
+ask adaptdl run -- python3 tr
+ask adaptdl run --name x -- python3 --re
 END
 touch train.pt
 some_jobs

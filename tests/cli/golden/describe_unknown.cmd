@@ -1,3 +1,3 @@
-# exit 1
+# exit 102
 some_jobs
 adaptdl describe digits-x7k2q

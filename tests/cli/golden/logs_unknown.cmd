@@ -1,2 +1,2 @@
-# exit 1
+# exit 102
 adaptdl logs digits

@@ -5,4 +5,5 @@ adaptdl run --replicas 2 --local-ranks-filter 1 --role trainer --tee 3 -- \
   sh -c 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE: $*" x' x a "b c"
 adaptdl run --replicas 2 --redirects 3 -- echo hidden
 cat echo.run/logs/replica-1.log
+adaptdl run --max-restarts 0 -- sh -c 'ulimit -c 0; echo why; kill -SEGV $$'
 adaptdl run --max-restarts 0 -- sh -c 'echo why; exit 7'

@@ -3,6 +3,8 @@ echo 'print(1)' > train.py
 adaptdl run -- train.py; echo $?
 adaptdl run -- ./train.py; echo $?
 adaptdl run -- no-such-program; echo $?
+echo 'exit 0' > headless; chmod +x headless
+adaptdl run -- ./headless; echo $?
 adaptdl run --set optimizer.lr=1 -- true; echo $?
 adaptdl run --tee 3 train.pt; echo $?
 adaptdl run --tee 7 -- true; echo $?

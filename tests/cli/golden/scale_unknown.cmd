@@ -1,2 +1,2 @@
-# exit 1
+# exit 102
 live digits adaptdl scale digit 3

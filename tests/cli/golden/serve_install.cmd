@@ -4,6 +4,7 @@ unit="$HOME/.config/systemd/user/adaptdl.service"
 grep ExecStart= "$unit" | sed 's/"[^"]*" serve/ADAPTDL serve/'
 ADAPTDL_SERVE_SLOTS=3 adaptdl serve --install -q
 grep ExecStart= "$unit" | sed 's/"[^"]*" serve/ADAPTDL serve/'
+service adaptdl serve --install 2>&1 >/dev/null | grep 'serve --stop'
 adaptdl serve --install --policy polux
 adaptdl serve --install --slots none
 adaptdl serve --install --stop

@@ -3,6 +3,7 @@
 adaptdl torchrun --nnodes 2 train.py; echo $?
 adaptdl torchrun --nnodes=1:no --rdzv-endpoint a:1 train.py; echo $?
 adaptdl torchrun --node-rank 1 train.py; echo $?
+adaptdl torchrun --standalone --nnodes 2 train.py; echo $?
 adaptdl torchrun --nproc-per-node many train.py; echo $?
 adaptdl torchrun --nproc-per-node gpu train.py; echo $?
 adaptdl torchrun no.py; echo $?

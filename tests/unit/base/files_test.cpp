@@ -40,6 +40,20 @@ TEST_CASE("a file is written and read back, and replaced whole") {
   CHECK_ERROR(write_file_atomic(folder.file("no/such"), ""), "No such file");
 }
 
+TEST_CASE("a full disk is told from other reasons") {
+  const Fd full = open_file("/dev/full", O_WRONLY), other = open_file("/dev/full", O_RDONLY);
+  CHECK_THROWS_AS(write_all(full.get(), "x", "a"), DiskFull);
+  CHECK_THROWS_AS(fail_errno(EDQUOT, "a"), DiskFull);
+  bool otherwise = false;
+  try {
+    write_all(other.get(), "x", "a");
+  } catch (const DiskFull&) {
+  } catch (const Error&) {
+    otherwise = true;
+  }
+  CHECK(otherwise);
+}
+
 TEST_CASE("a failed replacement leaves the old file and no temporary") {
   const TemporaryDirectory folder;
   make_directories(folder.file("busy/inside"));

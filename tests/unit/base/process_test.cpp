@@ -46,6 +46,7 @@ TEST_CASE("what cannot start says why, and leaves no child") {
   CHECK_ERROR(spawn({.argv = {"/no/such/program"}}), "/no/such/program: cannot execute: No such");
   CHECK_ERROR(spawn({.argv = {"no-such-program-anywhere"}}), "cannot execute: No such file");
   CHECK_ERROR(spawn({.argv = {"/etc"}}), "cannot execute: Permission denied");
+  CHECK_THROWS_AS(spawn({.argv = {"/etc"}}), CannotExecute);
   CHECK_ERROR(spawn({.argv = {"true"}, .directory = "/no/such"}),
               "/no/such: cannot change to this");
   CHECK_ERROR(spawn({.argv = {"true"}, .descriptors = {{987, 3}}}), "cannot pass file descriptors");

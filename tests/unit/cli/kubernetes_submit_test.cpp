@@ -82,6 +82,8 @@ TEST_CASE("a folder becomes an image in a registry, and a job that runs it") {
   const std::vector<Json> claims = lab.claims();
   REQUIRE(claims.size() == 1);
   CHECK(claims[0]["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]);
+  CHECK(claims[0]["metadata"]["labels"] ==
+        Json({{"adaptdl", "true"}, {"adaptdl/job", job["metadata"]["name"]}}));
   // The same folder is the same image; another is another.
   CHECK(lab.job(lab.submit({"--base", "scratch"})
                     .name)["spec"]["template"]["spec"]["containers"][0]["image"] == image);

@@ -88,6 +88,7 @@ TEST_CASE("an instance is three objects, of which the Deployment owns the others
         "petuum.com/nodegroup");
   CHECK(container["image"] == "own:1");
   CHECK(container["command"] == Json::array({"tensorboard"}));
+  CHECK(container["args"][0] == "--bind_all");  // of IPv4 and of IPv6
   for (const auto& kind : {kube::kServices, kube::kClaims}) {
     CAPTURE(kind.plural);
     const auto object = lab.find(kind);

@@ -1,10 +1,13 @@
 #include "core/client/job_copy.h"
 
+#include <atomic>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 
@@ -76,6 +79,39 @@ TEST_CASE("files and folders are copied, with modes and times") {
     CHECK(job.read("named/deep/log") == "log");
     CHECK_FALSE(path_exists(job.here + "/named/named"));
   }
+}
+
+TEST_CASE("files that disappear during the copy do not end it") {
+  const Job job;
+  // Of the open descriptors, that with which they were listed is gone afterwards.
+  const std::string facts = "/proc/self/fdinfo";
+  const CopyResult result = copy_below(facts, facts, job.here + "/all", "");
+  REQUIRE(result.skipped.size() == 1);
+  CHECK(result.skipped[0].ends_with(": was removed while the others were copied"));
+  CHECK(result.files >= 2);
+  // What was named itself must be there.
+  CHECK_THROWS_AS(copy_below(job.job + "/output/none", job.job, job.here, ""), Error);
+}
+
+TEST_CASE("a file that changes during the copy is named") {
+  const Job job;
+  const std::string log = job.job + "/output/log";
+  replace_file(log, std::string(8u << 20, 'x'));
+  const Fd file = open_file(log, O_WRONLY | O_APPEND);
+  std::atomic<bool> over = false;
+  std::thread program([&] {
+    while (!over) write_all(file.get(), "x", log);
+  });
+  CopyResult result;
+  const TimePoint begun = Monotonic::now();
+  while (result.changed.empty() && seconds_since(begun) < 20) {
+    result = copy_below(log, job.job, job.here, "");
+  }
+  over = true;
+  program.join();
+  REQUIRE(result.changed.size() == 1);
+  CHECK(result.changed[0].starts_with(log + ": changed while it was copied"));
+  CHECK(result.files == 1);
 }
 
 TEST_CASE("links that lead out are not followed") {

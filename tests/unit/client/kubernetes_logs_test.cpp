@@ -1,11 +1,15 @@
 // `adaptdl logs` on Kubernetes, through lost connections, new pods and the end of the job.
 
+#include <atomic>
 #include <doctest/doctest.h>
+#include <functional>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "core/base/number.h"
 #include "core/client/kubernetes/logs.h"
+#include "tests/support/soon.h"
 #include "tests/unit/client/kubernetes_lab.h"
 #include "tests/unit/client/standing.h"
 #include "tests/unit/kube/fake_api_request.h"
@@ -27,6 +31,28 @@ class PodLogs {
     lost_.insert(pod);
   }
 
+  // A pod of that name is new.
+  void forget(const std::string& pod) {
+    const std::lock_guard lock(mutex_);
+    lines_.erase(pod);
+  }
+
+  // How often somebody has asked for the pod itself, and for its log.
+  int looks(const std::string& pod) {
+    const std::lock_guard lock(mutex_);
+    return looks_[pod];
+  }
+  int reads(const std::string& pod) {
+    const std::lock_guard lock(mutex_);
+    return reads_[pod];
+  }
+
+  // Called when somebody asks for that pod the next time, before the answer.
+  void at_look(const std::string& pod, std::function<void()> act) {
+    const std::lock_guard lock(mutex_);
+    acts_[pod] = std::move(act);
+  }
+
   void add(const std::string& pod, const std::string& line) {
     const std::lock_guard lock(mutex_);
     const int64_t milliseconds = 40 * count_++;
@@ -37,8 +63,11 @@ class PodLogs {
 
  private:
   std::optional<HttpResponse> answer(const HttpServerRequest& request) {
-    if (!request.path.ends_with("/log")) return std::nullopt;
     const std::vector<std::string> parts = kube::fake::split(request.path, '/');
+    if (!request.path.ends_with("/log")) {
+      look(parts.back());
+      return std::nullopt;
+    }
     const std::string& pod = parts[parts.size() - 2];
     if (kube::fake::parameter(request, "timestamps") != "true") {
       return kube::status_response(400, "BadRequest", "no times");
@@ -46,6 +75,7 @@ class PodLogs {
     const std::string since = kube::fake::parameter(request, "sinceTime").substr(0, 19);
     const std::string tail = kube::fake::parameter(request, "tailLines");
     const std::lock_guard lock(mutex_);
+    ++reads_[pod];
     if (lost_.contains(pod)) {
       return kube::status_response(500, "InternalError", "dial tcp: i/o timeout",
                                    {{"Retry-After", "60"}});
@@ -67,9 +97,21 @@ class PodLogs {
     return HttpResponse{200, {{"Content-Type", "text/plain"}}, text};
   }
 
+  void look(const std::string& pod) {
+    std::function<void()> act;
+    {
+      const std::lock_guard lock(mutex_);
+      ++looks_[pod];
+      act = std::exchange(acts_[pod], {});
+    }
+    if (act) act();
+  }
+
   const bool late_;
   std::mutex mutex_;
   std::map<std::string, std::vector<std::string>> lines_;
+  std::map<std::string, int> looks_, reads_;
+  std::map<std::string, std::function<void()>> acts_;
   std::set<std::string> asked_, lost_;  // pods
   int64_t count_ = 0;
 };
@@ -163,6 +205,69 @@ TEST_CASE("logs -f: each line once, over lost connections, new pods and the end"
   CHECK(of(0, "") == joined(numbered("first", 0, 50), numbered("zero", 0, 40)));
   CHECK(of(1, "") == numbered("one", 0, 40));
   for (const int64_t replica : {0, 1, 2}) CHECK(of(replica, "again") == numbered("again", 0, 40));
+}
+
+TEST_CASE("logs -f: a replica that comes back under its pod's name, each line once") {
+  KubernetesLab lab;
+  PodLogs logs(lab.fake.api());
+  const std::string pod = "net-0-1";
+  const auto reader = read_kubernetes_logs(*lab.cluster, lab.job["metadata"]["uid"],
+                                           {.name = "net", .follow = true}, [] { return true; });
+  std::vector<std::string> told;
+  const auto tells = [&](const std::vector<std::string>& lines) {
+    return testing::soon([&] {
+             reader->next([&](int64_t, const std::string& line) { told.push_back(line); }, false);
+             return told.size() >= lines.size();
+           }) &&
+           told == lines;
+  };
+  logs.add(pod, "first");
+  lab.put_pod(pod, 1);
+  CHECK(tells({"first"}));
+  // After its reader has ended.
+  std::atomic<int> before = -1;
+  logs.at_look(pod, [&] {
+    lab.fake.api().erase(kube::kPods.in("lab", pod));
+    before = logs.reads(pod);
+  });
+  CHECK(testing::soon([&] { return before >= 0 && logs.reads(pod) > before; }));
+  logs.forget(pod);
+  logs.add(pod, "second");
+  lab.put_pod(pod, 1);
+  CHECK(tells({"first", "second"}));
+  // While its reader is about to look.
+  logs.at_look(pod, [&] {
+    lab.fake.api().erase(kube::kPods.in("lab", pod));
+    logs.forget(pod);
+    logs.add(pod, "third");
+    lab.put_pod(pod, 1);
+  });
+  CHECK(tells({"first", "second", "third"}));
+  const int last = logs.looks(pod);
+  CHECK(testing::soon([&] { return logs.looks(pod) > last + 1; }));
+  CHECK(tells({"first", "second", "third"}));
+}
+
+TEST_CASE("logs -f: a pod that has not started is left alone, and read once it has") {
+  KubernetesLab lab;
+  PodLogs logs(lab.fake.api());
+  lab.put_pod("net-0-0", 0);
+  lab.put_pod("net-0-1", 1, "Pending");
+  logs.add("net-0-0", "zero");
+  const auto reader = read_kubernetes_logs(*lab.cluster, lab.job["metadata"]["uid"],
+                                           {.name = "net", .follow = true}, [] { return true; });
+  // Its reader's second look.
+  CHECK(testing::soon([&] { return logs.looks("net-0-0") > 1; }));
+  CHECK(logs.looks("net-0-1") == 0);
+  logs.add("net-0-1", "one");
+  lab.put_pod("net-0-1", 1);
+  Told told;
+  CHECK(testing::soon([&] {
+    reader->next([&](int64_t replica, const std::string& line) { told[replica].push_back(line); },
+                 false);
+    return told.size() == 2;
+  }));
+  CHECK(told == Told{{0, {"zero"}}, {1, {"one"}}});
 }
 
 TEST_CASE("logs: what there is, of one replica, of the last lines") {

@@ -9,6 +9,16 @@ bool has_line(const std::string& text, const std::string& line) {
   return text.find("\n" + line + "\n") != std::string::npos;
 }
 
+TEST_CASE("the unit waits for the end of a service that runs already") {
+  const std::string unit = service_unit("/usr/bin/adaptdl", {});
+  for (const char* line : {"Restart=on-failure", "RestartSec=5", "StartLimitIntervalSec=0"}) {
+    CAPTURE(line);
+    CHECK(has_line(unit, line));
+  }
+  // Elsewhere systemd ignores it.
+  CHECK(unit.find("StartLimitIntervalSec") < unit.find("[Service]"));
+}
+
 TEST_CASE("the unit starts the service with its flags, as systemd reads them") {
   CHECK(has_line(service_unit("/usr/bin/adaptdl", {}), R"(ExecStart="/usr/bin/adaptdl" serve)"));
   const std::string unit =

@@ -16,6 +16,7 @@
 #include "core/base/system.h"
 #include "core/launch/command/command_environment.h"
 #include "core/launch/command/command_replicas.h"
+#include "core/launch/command/leftovers.h"
 #include "tests/support/soon.h"
 #include "tests/unit/launch/test_run.h"
 
@@ -55,6 +56,22 @@ struct Script {
   json status() const { return run.request({{"request", "status"}}); }
   void wait_for_file(const std::string& name) const {
     run.wait_for([&](const json&) { return path_exists(file(name)); });
+  }
+};
+
+// The place of a supervisor, which answers once somebody listens there.
+struct Place {
+  Fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::string url;
+
+  Place() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    url = fmt::format("http://127.0.0.1:{}/j/token", ntohs(address.sin_port));
   }
 };
 
@@ -294,6 +311,28 @@ TEST_CASE("command run: the first error is told, and its code is the run's if wa
         std::string::npos);
 }
 
+TEST_CASE("command run: what cannot be executed ends the run as a shell would") {
+  for (const bool wanted : {true, false}) {
+    Script script("");
+    write_file_atomic(script.file("headless"), "exit 0\n", 0700);
+    script.options.program = "./headless";
+    script.options.program_exit = wanted;
+    script.run.start();
+    CHECK(script.run.wait() == (wanted ? 126 : 1));
+    CHECK(script.record()["cause"] == "CannotStart");
+  }
+}
+
+TEST_CASE("command run: a folder may have been claimed for it") {
+  Script script("true");
+  auto file = claim_replicas_file(script.options.replicas_file);
+  REQUIRE(file);
+  CHECK_FALSE(claim_replicas_file(script.options.replicas_file));
+  script.options.claimed = std::make_shared<ReplicasFile>(*std::move(file));
+  script.run.start();
+  CHECK(script.run.wait() == 0);
+}
+
 TEST_CASE("command run: what the replicas print is shown with their ranks, and kept") {
   Script script("echo out; echo err >&2; printf last");
   script.options.replicas = {2, 2, 2};
@@ -494,16 +533,10 @@ TEST_CASE("command run: a program may remove the folder of its checkpoints") {
 }
 
 TEST_CASE("command run: waits for the supervisor, and says so") {
-  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const Place supervisor;
+  const Fd& listener = supervisor.socket;
   Script script("env > env");
-  script.options.supervisor_url =
-      fmt::format("http://127.0.0.1:{}/j/token", ntohs(address.sin_port));
+  script.options.supervisor_url = supervisor.url;
   script.run.start();
   script.run.wait_for([&](const json&) {
     return std::string(script.status()["reason"]).find("supervisor") != std::string::npos;
@@ -516,6 +549,34 @@ TEST_CASE("command run: waits for the supervisor, and says so") {
   for (const char* wrong : {"", "ftp://x:1", "http://", "http://x:0", "http://x:many"}) {
     CHECK_THROWS_AS(answers(wrong), Error);
   }
+}
+
+TEST_CASE("command run: a supervisor that moves is told to the next generation") {
+  const Place before, after;
+  REQUIRE(listen(before.socket.get(), 5) == 0);
+  REQUIRE(listen(after.socket.get(), 5) == 0);
+  Script script(
+      "echo $ADAPTDL_SUPERVISOR_URL > at-$WORLD_SIZE; trap 'exit 143' TERM;"
+      "until test -e finish; do sleep 0.02; done");
+  script.options.replicas = {1, 1, 2};
+  script.options.supervisor_url = before.url;
+  script.run.start();
+  script.run.wait_for([&](const json&) {
+    return path_exists(script.file("at-1")) && script.text("at-1") == before.url + "\n";
+  });
+  const auto scale = [&](int replicas, const std::string& supervisor) {
+    return script.run.request(
+        {{"request", "scale"}, {"replicas", replicas}, {"supervisor", supervisor}});
+  };
+  CHECK_THROWS_AS(scale(2, "nowhere"), Error);
+  scale(1, after.url);  // which restarts nothing
+  scale(2, "");
+  script.run.wait_for([&](const json&) {
+    return path_exists(script.file("at-2")) && script.text("at-2") == after.url + "\n";
+  });
+  CHECK(script.status()["generation"] == 1);
+  write_file_atomic(script.file("finish"), "");
+  CHECK(script.run.wait() == 0);
 }
 
 TEST_CASE("command run: ports are reserved one by one") {

@@ -202,6 +202,17 @@ TEST_CASE("command: a checkpoint, or a long life, forgives what was before") {
   CHECK(seconds_between(play.now, play.view.retry_at) == doctest::Approx(60));
 }
 
+TEST_CASE("command: a long life forgives as a checkpoint does, but not by torchrun's rule") {
+  Play play;
+  play.next();
+  CHECK(forgives(play.view, true, play.now, play.rules));
+  CHECK_FALSE(forgives(play.view, false, play.now, play.rules));
+  play.after(601);
+  CHECK(forgives(play.view, false, play.now, play.rules));
+  play.rules.in_row = false;
+  CHECK_FALSE(forgives(play.view, true, play.now, play.rules));
+}
+
 TEST_CASE("command: what lived longer than the pause starts again at once") {
   Play play;
   for (int i = 0; i < 3; ++i) play.fail_once();
@@ -239,6 +250,22 @@ TEST_CASE("command: 143 unasked is a wish if it left a checkpoint, else a failur
     generation_ended(play.view, checkpoint, play.now, play.rules);
     CHECK(play.view.failures == (checkpoint ? 0 : 1));
   }
+}
+
+TEST_CASE("command: what finds no room on the disk is tried again, which is no failure") {
+  Play play;
+  for (int i = 0; i < 5; ++i) {
+    CHECK(play.next() == CommandAction::start);
+    start_failed(play.view, play.now, play.rules);
+    const CommandDecision decision = decide(play.now, play.view, play.rules);
+    CHECK(decision.action == CommandAction::wait);
+    CHECK(decision.reason == "waiting for room on the disk");
+    REQUIRE(decision.deadline);
+    play.now = *decision.deadline;
+  }
+  CHECK(play.view.failures == 0);
+  play.view.stop = CommandStop::checkpoint;
+  CHECK(play.next() == CommandAction::stopped);
 }
 
 TEST_CASE("command: a stop ends it, also between two generations and while it fails") {

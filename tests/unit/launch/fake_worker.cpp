@@ -18,6 +18,7 @@
 //   fatal=MEMBER     cannot train
 //   garbage=MEMBER   talks nonsense
 //   newer=1          speaks a newer protocol
+//   after=MS:CODE    its main() goes on for so long after the training, and ends with that code
 //   old=1            bye says nothing of a checkpoint, as in older programs
 //   full=1           bye says that the checkpoint of the end could not be written
 //   gpu=MEMBER       has a GPU, of which it tells after each step; the others tell nonsense
@@ -280,6 +281,14 @@ class Worker {
     return code;
   }
 
+  int go_on(int code) {
+    const auto after = settings.find("after");
+    if (after == settings.end()) return code;
+    const size_t colon = after->second.find(':');
+    sleep_ms(std::stoi(after->second.substr(0, colon)));
+    return std::stoi(after->second.substr(colon + 1));
+  }
+
   bool wait() {
     listen();
     return current_ != nullptr;
@@ -398,7 +407,7 @@ class Worker {
           write_file_atomic(join_path(output_, "model.pt"), "model");
           save();
         }
-        return bye("finished", 0);
+        return go_on(bye("finished", 0));
       }
       if (mark.stop) return bye("stopped", 143);
       if (mark.offer != 0) {

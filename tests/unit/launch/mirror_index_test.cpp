@@ -11,11 +11,12 @@ using namespace adaptdl::launch;
 
 namespace {
 
-MirroredCheckpoint mirrored(int64_t step, char digit = 'a') {
+MirroredCheckpoint mirrored(int64_t step, char digit = 'a', int64_t fresh_at = 0) {
   const std::string digest(64, digit);
   return {step,
           mirror_folder(step, digest),
-          {{"manifest.json", 10, digest}, {"data.bin", 20, std::string(64, '0')}}};
+          {{"manifest.json", 10, digest}, {"data.bin", 20, std::string(64, '0')}},
+          fresh_at};
 }
 
 std::vector<int64_t> mirrored_steps(const MirrorIndex& index) {
@@ -56,6 +57,34 @@ TEST_CASE("mirror index: a new history replaces later steps, and the same one") 
   CHECK(mirrored_steps(after) == std::vector<int64_t>{20, 10});
   CHECK(after.checkpoints.front().folder == mirrored(20, 'b').folder);
   CHECK(after.leftovers.size() == 4);  // of 30, and of the other 20
+}
+
+TEST_CASE("mirror index: a training that began later is newer, whatever its steps") {
+  const MirrorIndex index{
+      .run = "digits", .checkpoints = {mirrored(30), mirrored(20)}, .leftovers = {}};
+  const MirrorIndex after = after_upload(index, mirrored(5, 'b', 1000), 2);
+  CHECK(mirrored_steps(after) == std::vector<int64_t>{5, 30});
+  CHECK(parse_mirror_index(mirror_index_text(after), "-") == after);
+  CHECK(mirrored_steps(after_upload(after, mirrored(6, 'b', 1000), 3)) ==
+        std::vector<int64_t>{6, 5, 30});
+  const std::string unsorted =
+      replaced(mirror_index_text(after), "\"fresh_at\": 1000", "\"fresh_at\": 0");
+  CHECK_THROWS_AS(parse_mirror_index(unsorted, "-"), Error);
+}
+
+TEST_CASE("mirror index: one of an earlier version knows no time of a fresh start") {
+  const MirrorIndex index{.run = "digits", .checkpoints = {mirrored(7)}, .leftovers = {}};
+  const std::string text = mirror_index_text(index);
+  const MirrorIndex earlier = parse_mirror_index(replaced(text, "\"fresh_at\": 0,", ""), "-");
+  CHECK(earlier.checkpoints.front().fresh_at == -1);
+  CHECK(parse_mirror_index(mirror_index_text(earlier), "-") == earlier);
+  // Its steps alone count.
+  CHECK(mirrored(6, 'b', 1000).older_than(earlier.checkpoints.front()));
+  CHECK(earlier.checkpoints.front().older_than(mirrored(8, 'b', 0)));
+  CHECK(mirrored_steps(after_upload(earlier, mirrored(8, 'b', 1000), 2)) ==
+        std::vector<int64_t>{8, 7});
+  CHECK_THROWS_AS(parse_mirror_index(replaced(text, "\"fresh_at\": 0", "\"fresh_at\": -2"), "-"),
+                  Error);
 }
 
 TEST_CASE("mirror index: what is sent again is no leftover") {

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/text.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;
@@ -91,6 +92,23 @@ TEST_CASE("console: one replica as if it wrote here, several with their ranks") 
   CHECK(err.read() == "trainer-1-1 shown\n");
 }
 
+TEST_CASE("console: on a host of several its replicas are chosen by their number there") {
+  OutputPipe out;
+  ConsoleOptions options;
+  options.prefix = "${rank}-${local_rank} ";
+  options.ranks = {0, 1};
+  options.shown = [](int rank, int) { return rank != 1; };
+  options.prefixed = [](int rank, int stream) { return rank == 0 && stream == 1; };
+  options.out = out.writer.get();
+  ReplicaConsole console(options);
+  console.replicas(8, 4);
+  console.take(4, 1, "first\n");
+  console.take(5, 1, "hidden\n");
+  console.take(6, 1, "filtered\n");
+  CHECK(drained(console));
+  CHECK(out.read() == "4-0 first\n");
+}
+
 TEST_CASE("console: a reader that does not read holds up nobody, and hears of it") {
   OutputPipe out, err;
   ConsoleOptions options;
@@ -107,6 +125,48 @@ TEST_CASE("console: a reader that does not read holds up nobody, and hears of it
   console->take(0, 1, "x");
   read_all();
   CHECK(err.read().find("of output are not shown") != std::string::npos);
+}
+
+TEST_CASE("console: what is shown and what is told are all, though nothing comes after it") {
+  OutputPipe out, err;
+  ConsoleOptions options;
+  options.out = out.writer.get();
+  options.err = err.writer.get();
+  ReplicaConsole console(options);
+  const std::string block(1 << 20, 'x');
+  for (int i = 0; i < 40; ++i) console.take(0, 1, block);
+  size_t shown = 0;
+  while (!console.drain(Monotonic::now() + std::chrono::milliseconds(1))) {
+    for (std::string text = out.read(); !text.empty(); text = out.read()) shown += text.size();
+  }
+  shown += out.read().size();
+  double told = 0;  // MiB
+  for (const std::string& line : split(err.read(), '\n')) {
+    if (line.empty()) continue;
+    REQUIRE(line.starts_with("adaptdl: "));
+    REQUIRE(line.find(" MiB of output are not shown") != std::string::npos);
+    told += std::stod(line.substr(9));
+  }
+  CHECK(told > 0);
+  CHECK(static_cast<double>(shown) / (1 << 20) + told == 40);
+}
+
+TEST_CASE("console: a full disk is told once, on the other output") {
+  OutputPipe err;
+  const Fd full = open_file("/dev/full", O_WRONLY);
+  int broken = 0;
+  ConsoleOptions options;
+  options.out = full.get();
+  options.err = err.writer.get();
+  options.broken = [&broken] { ++broken; };
+  ReplicaConsole console(options);
+  console.take(0, 1, "x");
+  console.take(0, 1, "y");
+  CHECK(drained(console));
+  CHECK(broken == 1);
+  CHECK(err.read() ==
+        "adaptdl: standard output: cannot write: No space left on device; the logs have all that "
+        "the replicas write\n");
 }
 
 TEST_CASE("console: a reader that is gone ends nothing") {

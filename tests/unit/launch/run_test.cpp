@@ -282,6 +282,58 @@ TEST_CASE("run: --fresh removes what is ours from the folder of checkpoints, and
   }
 }
 
+TEST_CASE("run: what the program does after its training belongs to the run") {
+  TestRun run;
+  run.options.replicas = {2, 2, 2};
+  run.options.grace_s = 0.2;
+  worker(run, {"steps=20", "after=1000:0"});
+  const auto end_after = [&](const std::string& after, bool own_main) {
+    run.options.arguments.back() = "after=" + after;
+    run.options.own_main = own_main;
+    run.options.fresh = true;
+    run.start();
+    const int code = run.wait();
+    return std::pair(code, last_event(run));
+  };
+  auto [code, end] = end_after("1000:0", true);
+  CHECK(code == 0);
+  CHECK(end["result"] == "finished");
+  CHECK(end["time_s"] > 1);  // longer than the grace
+
+  std::tie(code, end) = end_after("0:7", true);
+  CHECK(code == 7);
+  CHECK(end["result"] == "failed");
+  CHECK(end["model"] == run.options.output_dir);
+  const std::string reason = end["reason"];
+  CHECK(reason.find("the program failed after its training: exit code 7") == 0);
+  CHECK(reason.find("member 0 here") != std::string::npos);
+  CHECK(run.events("generation").size() == 1);  // nothing starts again
+
+  std::tie(code, end) = end_after("60000:7", false);  // one of ours: it should have ended
+  CHECK(code == 0);
+  CHECK(end["result"] == "finished");
+
+  run.options.arguments.back() = "after=60000:0";
+  run.options.own_main = true;
+  run.start();
+  run.wait_for_step(20);
+  const auto goes_on = [&] { return run.request({{"request", "status"}})["reason"] == "finished"; };
+  REQUIRE(soon(goes_on));
+  CHECK_THROWS_WITH_AS(run.request({{"request", "scale"}, {"replicas", 1}}),
+                       doctest::Contains("its training is finished"), Error);
+  run.signal(SIGINT);
+  CHECK(run.wait() == 130);
+  CHECK(last_event(run)["result"] == "stopped");
+  CHECK(last_event(run)["reason"] == "the program was ended after its training");
+
+  run.start();
+  run.wait_for_step(20);
+  REQUIRE(soon(goes_on));
+  run.request({{"request", "cancel"}});
+  CHECK(run.wait() == 143);
+  CHECK(last_event(run)["result"] == "cancelled");
+}
+
 TEST_CASE("run: a second SIGINT skips the checkpoint") {
   TestRun run;
   run.options.replicas = {2, 2, 2};

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
@@ -67,6 +68,11 @@ std::string JobFolder::replicas_file() const {
 
 std::optional<Fd> lock_job_folder(const JobFolder& folder) {
   return try_lock(folder.lock_file());
+}
+
+bool job_folder_locked(const JobFolder& folder) {
+  const Fd lock(::open(folder.lock_file().c_str(), O_RDWR | O_CLOEXEC));
+  return lock && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 void sync_job_folder(const JobFolder& folder) {

@@ -5,8 +5,8 @@
 // FOLDER (0700)
 //   job.json      what to run (granted_job.h); written before the runner starts
 //   project/      a copy of the submitted project, if there is one
-//   runner.json   {pid, start_time, boot_id, version, protocol}; the runner writes it as soon as it
-//                 holds the lock, and the service removes it after noting the runner's end
+//   runner.json   {pid, start_time, boot_id, host, version, protocol}; the runner writes it as soon
+//                 as it holds the lock, and the service removes it after noting the runner's end
 //   run.lock      locked (flock) by the live runner
 //   control.sock  the runner's control socket (core/launch/client.h)
 //   run.json      the run's record: state, reason, cause (of a failure), exit_code, step. The
@@ -29,6 +29,7 @@ namespace adaptdl::local {
 
 // Exit codes of a runner. Any other code: the job has failed, or the runner could not start.
 inline constexpr int kRunnerFinished = 0;
+inline constexpr int kRunnerDiskFull = 74;  // EX_IOERR: it could not write; it may start later
 inline constexpr int kRunnerTaken = 75;     // EX_TEMPFAIL: another runner has the folder
 inline constexpr int kRunnerStopped = 143;  // as by SIGTERM: after a checkpoint, or cancelled
 
@@ -56,6 +57,8 @@ struct JobFolder {
 
 // Takes the lock that a job's runner holds while it lives. Nothing if another runner holds it.
 std::optional<Fd> lock_job_folder(const JobFolder& folder);
+// Whether a runner holds it now, here or wherever the folder is shared.
+bool job_folder_locked(const JobFolder& folder);
 
 // Makes the folder's name, the names in it and job.json durable.
 void sync_job_folder(const JobFolder& folder);

@@ -70,6 +70,7 @@ launch::CommandOptions command_options(const GrantedJob& job, const JobFolder& f
   options.max_failures = job.spec.retries;
   options.share_dir = folder.share();
   options.replicas_file = folder.replicas_file();
+  options.throws_disk_full = true;
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <unistd.h>
 
+#include "core/base/console.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
@@ -19,6 +20,11 @@ namespace adaptdl::local {
 namespace {
 
 constexpr int64_t kMaxTalk = 1 << 20;
+
+// They belong to the shell that started the service. A job has those of the shell that submitted
+// it, or none.
+constexpr const char* kShellVariables[] = {"CONDA_PREFIX", "LD_LIBRARY_PATH", "PYTHONPATH",
+                                           "VIRTUAL_ENV"};
 
 int run_training(const GrantedJob& job, const JobFolder& folder, const std::vector<int>& slots,
                  std::vector<launch::EventSink> sinks, const launch::Talk& talk) {
@@ -50,11 +56,7 @@ int run_job(const JobFolder& folder, const std::vector<int>& slots, const std::s
   return launch::run_command(command_options(job, folder, slots, supervisor), sinks, talk);
 }
 
-}  // namespace
-
-int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
-  const std::optional<Fd> lock = lock_job_folder(folder);
-  if (!lock) return kRunnerTaken;
+int run_locked_folder(const JobFolder& folder, const std::vector<int>& slots) {
   std::signal(SIGHUP, SIG_IGN);  // a runner has no terminal
   record_runner(folder);
   for (const std::string& path :
@@ -68,12 +70,30 @@ int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
   };
   const std::string supervisor = environment_variable("ADAPTDL_SUPERVISOR_URL").value_or("");
   unsetenv("ADAPTDL_SUPERVISOR_URL");  // it has a token; only clients of the supervisor get it
+  // Here, and not before: this program may need them to find its own libraries.
+  for (const char* name : kShellVariables) unsetenv(name);
   try {
     return run_job(folder, slots, supervisor, talk);
+  } catch (const DiskFull& error) {  // no failure of the job
+    talk(error.what());
+    throw;
   } catch (const Error& error) {
     talk(error.what());
     record_failure(folder, error.what(), static_cast<int>(error.exit_code()));
     throw;
+  }
+}
+
+}  // namespace
+
+int run_job_folder(const JobFolder& folder, const std::vector<int>& slots) {
+  try {
+    const std::optional<Fd> lock = lock_job_folder(folder);
+    if (!lock) return kRunnerTaken;
+    return run_locked_folder(folder, slots);
+  } catch (const DiskFull& error) {
+    adaptdl::talk(std::string("adaptdl: ") + error.what());
+    return kRunnerDiskFull;
   }
 }
 

@@ -11,7 +11,8 @@
 namespace adaptdl::local {
 
 // Runs the job of `folder` on these slots, to its end, in this process; returns an exit code of
-// job_folder.h. Throws Error, after recording it.
+// job_folder.h. Throws Error, after recording it. A full disk is not recorded, since the job may
+// start again.
 int run_job_folder(const JobFolder& folder, const std::vector<int>& slots);
 
 }  // namespace adaptdl::local

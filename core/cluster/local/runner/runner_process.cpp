@@ -24,7 +24,7 @@ constexpr size_t kMaxRunnerFacts = 4u << 20;
 struct RunnerFacts {
   pid_t pid = 0;  // 0: unknown
   std::optional<uint64_t> start_time;
-  std::string boot_id;
+  std::string boot_id, host;
 };
 
 RunnerFacts runner_facts(const JobFolder& folder) {
@@ -34,7 +34,8 @@ RunnerFacts runner_facts(const JobFolder& folder) {
     const Json facts = parse_json(read_file(where, kMaxRunnerFacts), where);
     return {json_get_or<pid_t>(facts, "pid", where, 0),
             json_find<uint64_t>(facts, "start_time", where),
-            json_get_or<std::string>(facts, "boot_id", where, "")};
+            json_get_or<std::string>(facts, "boot_id", where, ""),
+            json_get_or<std::string>(facts, "host", where, "")};
   } catch (const Error&) {  // removed meanwhile with its folder, or not ours
     return {};
   }
@@ -94,16 +95,14 @@ std::optional<int> RunnerProcess::reap() {
 std::optional<LastRunner> last_runner(const JobFolder& folder) {
   const RunnerFacts facts = runner_facts(folder);
   if (facts.pid <= 0) return std::nullopt;
-  return LastRunner{facts.pid, facts.boot_id == boot_id()};
+  return LastRunner{facts.pid, facts.boot_id == boot_id(), facts.host};
 }
 
 void record_runner(const JobFolder& folder) {
   const pid_t pid = getpid();
-  const Json facts = {{"pid", pid},
-                      {"start_time", process_start_time(pid).value_or(0)},
-                      {"boot_id", boot_id()},
-                      {"version", version()},
-                      {"protocol", launch::kControlProtocol}};
+  const Json facts = {{"pid", pid},           {"start_time", process_start_time(pid).value_or(0)},
+                      {"boot_id", boot_id()}, {"host", host_name()},
+                      {"version", version()}, {"protocol", launch::kControlProtocol}};
   replace_file(folder.runner_file(), dump_json(facts) + "\n", 0600);
 }
 

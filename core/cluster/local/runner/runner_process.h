@@ -47,6 +47,7 @@ void record_runner(const JobFolder& folder);
 struct LastRunner {
   pid_t pid = 0;
   bool this_boot = true;
+  std::string host;  // "" if an earlier version started it
 };
 // Nothing if there was none, or forget_runner() was called since.
 std::optional<LastRunner> last_runner(const JobFolder& folder);

@@ -63,6 +63,10 @@ TEST_CASE("a runner is found by its number, start and boot, until it is forgotte
   CHECK_FALSE(RunnerProcess::find({folder.path()}));
   CHECK(last_runner({folder.path()})->pid == getpid());
   CHECK_FALSE(last_runner({folder.path()})->this_boot);
+  CHECK(last_runner({folder.path()})->host.empty());
+  record_runner({folder.path()});
+  CHECK(RunnerProcess::find({folder.path()}).pid() == getpid());
+  CHECK(last_runner({folder.path()})->host == host_name());
   forget_runner({folder.path()});
   CHECK_FALSE(last_runner({folder.path()}));
 }
@@ -92,6 +96,9 @@ TEST_CASE("a submission's folder lives as long as its process") {
   const std::string name = file_name(local_paths().incoming());
   CHECK(is_incoming(name));
   CHECK(submission_lives(name));
+  // A deleted job's has none: in a container each service may have the same number.
+  CHECK(is_incoming(file_name(local_paths().outgoing())));
+  CHECK_FALSE(submission_lives(file_name(local_paths().outgoing())));
   const pid_t child = fork();
   if (child == 0) _exit(0);
   REQUIRE(waitpid(child, nullptr, 0) == child);

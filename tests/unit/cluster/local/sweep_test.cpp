@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,6 +75,25 @@ TEST_CASE("a deletion that was cut off before the store knew is undone") {
   // One that is in the way of a newer job of the name is removed.
   jobs.file(removed + "/job.json", R"({"format":2,"grant":{"name":"known"}})");
   CHECK(jobs.swept() == std::vector<std::string>{"known"});
+}
+
+TEST_CASE("between submissions only what has not changed for a while is swept up") {
+  const JobsFolder jobs;
+  const std::string prefix = ".incoming-" + std::to_string(jobs.ended);
+  const std::string removed = file_name(jobs.paths.outgoing());
+  jobs.file(prefix + "-new/train.py");
+  jobs.file(prefix + "-old/train.py");
+  jobs.file(removed + "/job.json", R"({"format":2,"grant":{"name":"gone"}})");
+  jobs.file("cut-off/job.json", R"({"name":"cut-off"})");  // not of incoming()
+  const timespec times[2] = {{1000, 0}, {1000, 0}};
+  for (const std::string& name : {prefix + "-old", removed}) {
+    REQUIRE(utimensat(AT_FDCWD, jobs.paths.job(name).c_str(), times, 0) == 0);
+  }
+  const auto known = [](const std::string& name) { return name == "known"; };
+  sweep_incoming(jobs.paths, known, Seconds(3600));
+  CHECK(list_directory(jobs.paths.jobs).size() == 3);  // one at a time
+  sweep_incoming(jobs.paths, known, Seconds(3600));
+  CHECK(list_directory(jobs.paths.jobs) == std::vector<std::string>{prefix + "-new", "cut-off"});
 }
 
 TEST_CASE("a leftover that cannot be removed stays, and the others go") {

@@ -1,0 +1,2 @@
+# exit 1
+adaptdl run -- echo hello > /dev/full

@@ -1,0 +1,49 @@
+#include "core/cluster/local/runner/run_job.h"
+
+#include <cstdlib>
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/files.h"
+#include "core/base/system.h"
+#include "core/cluster/local/runner/granted_job.h"
+
+using namespace adaptdl;
+using namespace adaptdl::local;
+
+TEST_CASE("a job has nothing of the shell that started the service but its PATH") {
+  const TemporaryDirectory directory;
+  const JobFolder folder{directory.path()};
+  Grant grant;
+  grant.name = "a";
+  grant.directory = directory.path();
+  replace_file(folder.job_file(), job_file_text(R"({"format":1,"kind":"command","program":"/bin/sh",
+                                 "arguments":["-c","env > variables"],"retries":0,
+                                 "environment":{"VIRTUAL_ENV":"/the/job's"}})",
+                                                grant));
+  const int slot = affinity_core_numbers().front();
+  const pid_t runner = fork();
+  if (runner == 0) {
+    for (const char* name :
+         {"PYTHONPATH", "LD_LIBRARY_PATH", "CONDA_PREFIX", "VIRTUAL_ENV", "OTHER"}) {
+      setenv(name, "/the/service's", 1);
+    }
+    _exit(run_job_folder(folder, {slot}));
+  }
+  int status = 0;
+  REQUIRE(waitpid(runner, &status, 0) == runner);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == kRunnerFinished);
+  const std::string text = "\n" + read_file(directory.file("variables"), 1 << 20);
+  const auto has = [&](const std::string& line) {
+    return text.find("\n" + line) != std::string::npos;
+  };
+  for (const char* name : {"PYTHONPATH=", "LD_LIBRARY_PATH=", "CONDA_PREFIX="}) {
+    CAPTURE(name);
+    CHECK_FALSE(has(name));
+  }
+  CHECK(has("VIRTUAL_ENV=/the/job's\n"));
+  CHECK(has("OTHER=/the/service's\n"));
+  CHECK(has("PATH="));
+}
