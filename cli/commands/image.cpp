@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -41,9 +43,18 @@ ImageTarget target_of(const Arguments& arguments, std::optional<oci::Reference> 
           .verbose = arguments.verbose()};
 }
 
-// Prints the result: a line, or a record.
+// Whether that is the file, pipe or device to which standard output goes.
+bool is_standard_output(const std::string& path) {
+  struct stat there {};
+  struct stat here {};
+  return stat(path.c_str(), &there) == 0 && fstat(STDOUT_FILENO, &here) == 0 &&
+         there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+// Prints the result: a line, or a record. Nothing behind an archive.
 int say_result(const Arguments& arguments, const DeliveredImage& made) {
   const std::string output = arguments.text("archive");
+  if (!output.empty() && is_standard_output(output)) return 0;
   const auto text_or_null = [](const std::string& text) {
     return text.empty() ? Json() : Json(text);
   };
@@ -180,7 +191,7 @@ Command image_build_command() {
       .positionals = {{.name = "DIR", .kind = Kind::directory, .doc = "The project's folder."}},
       .examples = {{"adaptdl image build . --base python:3.12 -t registry.example.com/me/app",
                     "One layer on the Python image."},
-                   {"adaptdl image build . --archive app.tar",
+                   {"adaptdl image build . --archive ../app.tar",
                     "Build its Dockerfile into a file."}},
       .run = build};
 }

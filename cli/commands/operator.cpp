@@ -208,8 +208,9 @@ Command operator_command() {
            {.name = "address",
             .kind = Kind::text,
             .value = "ADDRESS",
-            .fallback = "0.0.0.0",
-            .doc = "Address on which supervisor and metrics listen."},
+            .fallback = "*",
+            .doc = "Address on which supervisor, webhook and metrics listen; *: all, of IPv4 and "
+                   "of IPv6."},
            {.name = "supervisor-port",
             .kind = Kind::integer,
             .value = "PORT",

@@ -15,6 +15,7 @@
 #include "cli/show/keys.h"
 #include "cli/show/screen.h"
 #include "cli/show/top_view.h"
+#include "core/base/log.h"
 #include "core/base/poll.h"
 #include "core/base/signals.h"
 
@@ -84,10 +85,20 @@ class LiveTop {
   }
 
  private:
+  // Later ones than the first keep the last state while the cluster does not answer.
   void update() {
-    std::string above = head(query_);
-    const double now_s = wall_now_s();
-    view_.update(std::move(above), live_rows(query_, now_s), now_s);
+    try {
+      std::string above = head(query_);
+      const double now_s = wall_now_s();
+      rows_ = live_rows(query_, now_s);
+      head_ = std::move(above);
+      rows_s_ = now_s;
+      view_.update(head_, rows_, rows_s_);
+    } catch (const Error& error) {
+      if (updates_ == 0 || error.exit_code() == ExitCode::auth) throw;
+      view_.update(fmt::format("{}\nnot up to date, retrying: {}", head_, printable(error.what())),
+                   rows_, rows_s_);
+    }
     ++updates_;
     next_ = Monotonic::now() + interval_;
   }
@@ -128,6 +139,9 @@ class LiveTop {
   TopView view_;
   const Monotonic::duration interval_;
   const int64_t count_;
+  std::string head_;  // of the last state that the cluster told, as what follows
+  std::vector<JobRow> rows_;
+  double rows_s_ = 0;
   int64_t updates_ = 0;
   TimePoint next_{};  // of the update that is due
   KeyReader keys_;

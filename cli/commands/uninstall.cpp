@@ -8,6 +8,18 @@
 namespace adaptdl::cli {
 namespace {
 
+// The number of jobs, which must be 0 unless they are kept.
+size_t check_jobs(kube::Client& client, bool keep) {
+  const size_t jobs = kubernetes::count_jobs(client);
+  if (jobs > 0 && !keep) {
+    fail(
+        "the cluster has {} AdaptDLJob{}, which would be removed with their data: delete them "
+        "first, or give --keep-jobs, which keeps them and their definition",
+        jobs, jobs == 1 ? "" : "s");
+  }
+  return jobs;
+}
+
 int run_uninstall(const Arguments& arguments) {
   kube::Client client = installer_client(arguments);
   const auto name_space = kubernetes::remains_in(client);
@@ -17,18 +29,13 @@ int run_uninstall(const Arguments& arguments) {
     return 0;
   }
   const bool keep = arguments.flag("keep-jobs");
-  const size_t jobs = kubernetes::count_jobs(client);
-  if (jobs > 0 && !keep) {
-    fail(
-        "the cluster has {} AdaptDLJob{}, which would be removed with their data: delete them "
-        "first, or give --keep-jobs, which keeps them and their definition",
-        jobs, jobs == 1 ? "" : "s");
-  }
+  check_jobs(client, keep);
   if (asks(arguments) && !agreed(fmt::format("Remove AdaptDL from {} (namespace {})?",
                                              client.config().source, *name_space))) {
     talk("nothing was changed");
     return 1;
   }
+  const size_t jobs = check_jobs(client, keep);  // the answer may have taken long
   kubernetes::remove_installation(client, *name_space, keep, Seconds(timeout_option(arguments)),
                                   [&](const std::string& what) {
                                     if (!arguments.quiet()) talk(what);

@@ -1,9 +1,12 @@
 #include "core/kube/logs.h"
 
+#include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/kube/informer.h"
 #include "core/kube/retry.h"
 #include "core/kube/watch.h"
 
@@ -13,10 +16,13 @@ namespace {
 // For one request; following sends another one.
 constexpr Seconds kAtMost{6 * 3600.0};
 constexpr double kPause = 0.3;
+constexpr double kLongestPause = 5.0;  // while the container has not started
 
-// Whether the container has terminated, or the pod is gone.
-bool has_ended(Client& client, const Resource& pod, const std::string& container,
-               const Cancellation* cancel) {
+enum class PodState { lives, ended, replaced };
+
+// `ended`: the container has terminated, or the pod is gone. `replaced`: its name is another pod's.
+PodState pod_state(Client& client, const Resource& pod, const LogOptions& options,
+                   const Cancellation* cancel) {
   Resource object = pod;
   object.subresource.clear();
   std::string text;
@@ -26,25 +32,26 @@ bool has_ended(Client& client, const Resource& pod, const std::string& container
         object, {}, client.options().timeout, [&](std::string_view piece) { text += piece; },
         cancel);
   } catch (const ApiError& error) {
-    if (error.not_found()) return true;
+    if (error.not_found()) return PodState::ended;
     throw;
   }
   const Json found = parse_json(text, object.describe());
   if (!found.is_object()) fail("GET {}: the answer is not an object", object.describe());
+  if (!options.uid.empty() && metadata_text(found, "uid") != options.uid) return PodState::replaced;
   const Json status = found.value("status", Json::object());
   const std::string phase = json_get_or<std::string>(status, "phase", "pod", "");
-  if (phase == "Succeeded" || phase == "Failed") return true;
+  if (phase == "Succeeded" || phase == "Failed") return PodState::ended;
   for (const char* list : {"containerStatuses", "initContainerStatuses"}) {
     const auto states = status.find(list);
     if (states == status.end() || !states->is_array()) continue;
     for (const Json& state : *states) {
-      if (!container.empty() && json_get_or<std::string>(state, "name", "pod", "") != container)
-        continue;
+      const auto name = json_get_or<std::string>(state, "name", "pod", "");
+      if (!options.container.empty() && name != options.container) continue;
       const auto now = state.find("state");
-      if (now != state.end() && now->contains("terminated")) return true;
+      if (now != state.end() && now->contains("terminated")) return PodState::ended;
     }
   }
-  return false;
+  return PodState::lives;
 }
 
 class Reader {
@@ -63,11 +70,13 @@ class Reader {
       reading_.reset();
       try {
         // Check before reading, so that lines written in between are not lost.
-        ended = has_ended(client_, pod_, options_.container, cancel_);
+        const PodState state = pod_state(client_, pod_, options_, cancel_);
+        if (state == PodState::replaced) return;
+        ended = state == PodState::ended;
         reading_ = Monotonic::now();
         read();
         if (ended) return;
-        failures_ = 0;
+        failures_ = waits_ = 0;
       } catch (const ApiError& error) {
         if (error.not_found() && last_) return;  // the pod was removed after its last line
         if (error.code() >= 500 || error.too_many_requests()) {
@@ -78,6 +87,7 @@ class Reader {
           // 400: the container has not started. 404: it is gone, as the next check shows, or its
           // node does not know it yet.
           failures_ = 0;
+          ++waits_;
         }
       } catch (const HttpError&) {
         // Proxies cut off idle connections.
@@ -137,7 +147,9 @@ class Reader {
 
   void pause() {
     again_ = true;
-    const Seconds duration = failures_ > 0 ? reconnect_delay(failures_, 0.5) : Seconds(kPause);
+    const double wait = kPause * std::exp2(std::max(waits_ - 1, 0));
+    const Seconds duration =
+        failures_ > 0 ? reconnect_delay(failures_, 0.5) : Seconds(std::min(wait, kLongestPause));
     if (cancel_ == nullptr) {
       std::this_thread::sleep_for(duration);
     } else if (cancel_->wait_for(duration)) {
@@ -154,6 +166,7 @@ class Reader {
   std::string last_text_;
   bool again_ = false;  // the stream repeats earlier lines
   int failures_ = 0;    // in a row
+  int waits_ = 0;       // answers in a row that there is no log yet
   // Of the current check and read:
   bool came_ = false;  // a new line arrived
   std::optional<TimePoint> reading_;

@@ -13,6 +13,7 @@ namespace adaptdl::kube {
 
 struct LogOptions {
   std::string container;           // "": the pod's only one
+  std::string uid;                 // of the pod, with `follow`; "": any
   bool follow = false;             // until the container has ended; reconnects
   bool previous = false;           // of the run before the last restart
   bool timestamps = false;         // each line begins with its time and a space
@@ -22,8 +23,9 @@ struct LogOptions {
 
 // Calls `on_line` for each line, without its end. With `follow`, waits for a container that has not
 // started; otherwise that is an ApiError. Each line is reported once; after a reconnect, lines with
-// the same nanosecond may be lost. Throws ApiError, HttpError, Cancelled. With `follow`, lost
-// connections and answers 429 and 5xx are errors only after minutes without a new line.
+// the same nanosecond may be lost. Following ends when the name has become another pod's, with
+// another uid. Throws ApiError, HttpError, Cancelled. With `follow`, lost connections and answers
+// 429 and 5xx are errors only after minutes without a new line.
 void logs(Client& client, const Resource& pod, const LogOptions& options,
           const std::function<void(std::string_view)>& on_line,
           const Cancellation* cancel = nullptr);

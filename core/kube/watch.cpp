@@ -13,6 +13,9 @@ namespace {
 
 // A watch that lasted this long (s) is no failure: the next pause is the shortest again.
 constexpr double kSound = 30.0;
+// How long a watch after a failure lasts at most: a watch without events shows only by its end that
+// it works.
+constexpr Seconds kTrial{5.0};
 
 // Lists, then watches until something goes wrong or `cancel`.
 class Follower {
@@ -61,20 +64,25 @@ class Follower {
       const std::string version = all.resource_version;
       callbacks_.listed(std::move(all));
       version_ = version;
+      tell("");
     }
     // After a watch ends normally, the next one starts at once.
     for (TimePoint start = Monotonic::now(); !cancel_.cancelled();) {
-      tell("");
       watch_once(
-          client_, collection_, *version_, {.labels = options_.labels, .fields = options_.fields},
+          client_, collection_, *version_,
+          {.labels = options_.labels,
+           .fields = options_.fields,
+           .at_most = told_.empty() ? Seconds(0) : kTrial},
           [&](WatchEvent event) {
             progressed_ = true;
+            tell("");
             std::string version = event.resource_version;
             if (options_.trim) options_.trim(event.object);
             if (event.type != WatchEvent::Type::bookmark) callbacks_.happened(std::move(event));
             version_ = std::move(version);
           },
           &cancel_);
+      tell("");
       if (seconds_since(start) < 1.0) return;  // do not press a server that ends watches at once
       start = Monotonic::now();
     }

@@ -53,7 +53,8 @@ std::string watch_once(Client& client, const Resource& collection, std::string r
 struct FollowCallbacks {
   std::function<void(ObjectList)> listed;    // all objects; at first and after each new list
   std::function<void(WatchEvent)> happened;  // no bookmarks
-  // Called with the reason of a failure, once for each new reason, and with "" after recovery.
+  // Called with the reason of a failure, once for each new reason, and with "" after recovery: when
+  // a list or a watch has succeeded, some seconds after the server works again.
   std::function<void(const std::string&)> stuck;
 };
 struct FollowOptions {

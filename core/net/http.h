@@ -23,7 +23,8 @@ struct HttpClientOptions {
   std::string key;          // the certificate's key, without a password
   std::string server_name;  // requested (SNI) and verified instead of the URL's host; "": that host
   bool verify = true;       // false: no verification, only on the user's explicit request
-  std::string proxy;        // http://, https:// or socks5://HOST:PORT; "": from the environment
+  // http://, https:// or socks5://HOST:PORT; "": from the environment, but none to loopback
+  std::string proxy;
 
   bool operator==(const HttpClientOptions&) const = default;
 };

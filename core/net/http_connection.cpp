@@ -35,6 +35,12 @@ bool is_servers_own(std::string_view name) {
          lower == "transfer-encoding";
 }
 
+// A client of IPv4 has its own address also where the server listens for IPv6.
+asio::ip::address plain_address(const asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+}
+
 // The answer to a request for which the present exception was thrown; logs it.
 HttpResponse failure(const std::string& what) {
   try {
@@ -120,7 +126,7 @@ HttpConnection::HttpConnection(HttpServerContext& server, Tcp::socket socket,
   if (tls != nullptr) tls_.emplace(socket_, *tls);
   error_code error;
   const auto peer = socket_.remote_endpoint(error);
-  if (!error) client_ = peer.address().to_string();
+  if (!error) client_ = plain_address(peer.address()).to_string();
 }
 
 void HttpConnection::enter(State state) {

@@ -1,11 +1,13 @@
 #include "core/net/http_curl.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cmath>
 #include <sys/socket.h>
 
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/base/text.h"
 #include "core/net/http_message.h"
 
 namespace adaptdl {
@@ -41,6 +43,24 @@ UrlParts parts_of(const std::string& url) {
   if (colon != std::string::npos) parts.port = authority.substr(colon);
   parts.rest = url.substr(end);
   return parts;
+}
+
+// A host of a URL that is this machine by its name or number.
+bool is_loopback(const std::string& host) {
+  in_addr address{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return host.starts_with("127.");
+  const std::string name = lower_case(host);
+  return name == "localhost" || name.ends_with(".localhost") || name == "[::1]";
+}
+
+// NO_PROXY with this machine added, as Go programs have it, such as docker and kubectl: the
+// environment's proxy cannot reach it, and must not see what is sent to a forwarded port. It comes
+// first, since libcurl reads no further than a blank.
+std::string unproxied_hosts() {
+  auto given = environment_variable("no_proxy");
+  if (!given) given = environment_variable("NO_PROXY");
+  if (given == "*") return *given;
+  return "localhost,127.0.0.0/8,::1," + given.value_or("");
 }
 
 void set_up_tls(CURL* curl, const HttpClientOptions& options, bool needed) {
@@ -93,6 +113,7 @@ CurlHandle make_curl() {
 CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const std::string& url,
                           HttpHeaders headers, bool may_redirect) {
   CurlLists lists;
+  std::string unproxied = unproxied_hosts();
   if (options.server_name.empty()) {
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   } else {
@@ -104,6 +125,7 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
     append(lists.connect_to, "::" + parts.host + (parts.port.empty() ? ":" : parts.port));
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, lists.connect_to.get());
     headers.emplace_back("Host", parts.host + parts.port);
+    if (is_loopback(parts.host)) unproxied = "*";  // libcurl looks for the URL's name there
   }
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
@@ -111,7 +133,9 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, 30L);
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 10L);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "adaptdl");
-  if (!options.proxy.empty()) {
+  if (options.proxy.empty()) {
+    curl_easy_setopt(curl, CURLOPT_NOPROXY, unproxied.c_str());
+  } else {
     curl_easy_setopt(curl, CURLOPT_PROXY, options.proxy.c_str());
     curl_easy_setopt(curl, CURLOPT_NOPROXY, "");  // NO_PROXY is for the environment's proxies
     if (options.proxy.starts_with("https:")) {

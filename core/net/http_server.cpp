@@ -4,6 +4,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <netinet/in.h>
 #include <poll.h>
 #include <set>
 #include <signal.h>
@@ -57,12 +58,31 @@ std::shared_ptr<asio::ssl::context> make_tls(const HttpTls& tls) {
   return context;
 }
 
+// None, and errno, if the port is taken, for example. Uses system calls, because child processes
+// inherit Asio's own sockets.
+Fd try_listen(const Tcp::endpoint& endpoint) {
+  Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return fd;
+  const int yes = 1, no = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (endpoint.address().is_v6()) {
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  }
+  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0) {
+    const int reason = errno;
+    fd.reset();
+    errno = reason;
+  }
+  return fd;
+}
+
 }  // namespace
 
 struct HttpServer::Core {
   Core(const HttpServerOptions& options, HttpHandler handler);
 
-  void listen(const Tcp::endpoint& endpoint);
+  void listen(const std::string& address, uint16_t on_port);
   void accept_when_ready();
   void accept();
   bool accept_one();
@@ -94,11 +114,8 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
       guard(context.io->get_executor()) {
   ADAPTDL_CHECK(options.max_connections >= 1);
   try {
-    error_code error;
-    const auto address = asio::ip::make_address(options.address, error);
-    if (error) fail("not a numeric address; give one such as 127.0.0.1 or ::1");
     if (options.tls) tls = make_tls(*options.tls);
-    listen({address, options.port});
+    listen(options.address, options.port);
   } catch (const Error& error) {
     fail("{}:{}: {}", url_host(options.address), options.port, error.what());
   }
@@ -111,21 +128,24 @@ HttpServer::Core::Core(const HttpServerOptions& options, HttpHandler handler)
   accept_when_ready();
 }
 
-// Uses system calls, because child processes inherit Asio's own sockets.
-void HttpServer::Core::listen(const Tcp::endpoint& endpoint) {
-  Fd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) fail_errno(errno, "cannot create a socket");
-  const int yes = 1;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-      ::listen(fd.get(), SOMAXCONN) != 0) {
-    const int reason = errno;
-    if (reason == EADDRINUSE) fail("another program listens there: choose another port");
-    fail_errno(reason, "cannot listen");
+// The first of "*" admits clients of IPv4, too, and a system without IPv6 has the second.
+void HttpServer::Core::listen(const std::string& address, uint16_t on_port) {
+  Fd fd;
+  int reason = 0;
+  for (const std::string& each : address == "*" ? std::vector<std::string>{"::", "0.0.0.0"}
+                                                : std::vector<std::string>{address}) {
+    error_code error;
+    const Tcp::endpoint endpoint(asio::ip::make_address(each, error), on_port);
+    if (error) fail("not a numeric address; give one such as 127.0.0.1 or ::1");
+    fd = try_listen(endpoint);
+    reason = errno;
+    protocol = endpoint.protocol();
+    if (fd || reason == EADDRINUSE) break;
   }
-  acceptor.assign(endpoint.protocol(), fd.release());
+  if (!fd && reason == EADDRINUSE) fail("another program listens there: choose another port");
+  if (!fd) fail_errno(reason, "cannot listen");
+  acceptor.assign(*protocol, fd.release());
   acceptor.native_non_blocking(true);
-  protocol = endpoint.protocol();
   port = acceptor.local_endpoint().port();
 }
 

@@ -57,12 +57,13 @@ struct HttpServerRequest {
 using HttpAdmission = std::function<std::optional<HttpResponse>(const HttpServerRequest& head)>;
 
 struct HttpServerOptions {
-  std::string address = "127.0.0.1";  // a numeric address of this machine; "0.0.0.0" or "::": all
-  uint16_t port = 0;                  // 0: any free one
-  std::optional<HttpTls> tls;         // none: plain HTTP
-  size_t max_head = 16u << 10;        // bytes of request line and headers: more are answered 431
-  size_t max_body = 1u << 20;         // bytes of a request's body: more are answered 413
-  HttpAdmission admit = {};           // none: all bodies up to max_body are read
+  // A numeric address of this machine; "*": all of IPv4 and, if the system has it, IPv6.
+  std::string address = "127.0.0.1";
+  uint16_t port = 0;            // 0: any free one
+  std::optional<HttpTls> tls;   // none: plain HTTP
+  size_t max_head = 16u << 10;  // bytes of request line and headers: more are answered 431
+  size_t max_body = 1u << 20;   // bytes of a request's body: more are answered 413
+  HttpAdmission admit = {};     // none: all bodies up to max_body are read
   // At this number, or without a free descriptor, a new client displaces the connection that has
   // been silent for longest: one on which no request is handled. If there is none, further clients
   // wait. Each connection needs a descriptor: raise RLIMIT_NOFILE to hold many requests.

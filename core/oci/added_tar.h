@@ -13,7 +13,7 @@ namespace adaptdl::oci {
 bool is_tar_name(const std::string& path);
 
 // Unpacks `archive` into `folder`, which it creates and which must exist as long as the entries are
-// used. The entries go below `place` in the image, with the archive's modes, but not its owners and
+// used. The entries go below `place` in the image, with the archive's modes and owners, but not its
 // times. Throws Error for entries that untar() refuses or skips.
 std::vector<TarEntry> unpack_tar(const std::string& archive, const std::string& folder,
                                  const std::string& place);

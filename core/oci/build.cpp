@@ -15,6 +15,10 @@ namespace {
 constexpr std::array kBuiltHere = {"ADD",    "ARG",  "CMD",   "COPY", "ENTRYPOINT", "ENV",
                                    "EXPOSE", "FROM", "LABEL", "USER", "MAINTAINER", "WORKDIR"};
 
+struct Owner {
+  uint32_t user, group;
+};
+
 class Builder {
  public:
   Builder(const Dockerfile& file, const BuildContext& context, const BuildOptions& options)
@@ -186,11 +190,11 @@ class Builder {
   }
 
   void copy() {
-    uint32_t user = 0, group = 0;
+    std::optional<Owner> given;  // without --chown what a tar unpacks to keeps its owners
     std::optional<mode_t> mode;
     for (const auto& [name, value] : at_->flags) {
       if (name == "chown") {
-        owner(words_of(value), user, group);
+        given = owner(words_of(value));
       } else if (name == "chmod") {
         const auto digits = words_of(value);
         const std::string text = digits.empty() ? "" : digits[0];
@@ -224,8 +228,9 @@ class Builder {
       std::vector<TarEntry> entries = copied_entries(request, context_, folders_);
       for (TarEntry& entry : entries) {
         if (mode && entry.kind == TarEntry::Kind::file) entry.mode = *mode;
-        entry.user = user;
-        entry.group = group;
+        if (!given) continue;
+        entry.user = given->user;
+        entry.group = given->group;
       }
       LayerOptions options;
       options.time = source_date_epoch();
@@ -237,7 +242,7 @@ class Builder {
     }
   }
 
-  void owner(const std::vector<std::string>& text, uint32_t& user, uint32_t& group) const {
+  Owner owner(const std::vector<std::string>& text) const {
     const std::string both = text.empty() ? "" : text[0];
     const size_t colon = std::min(both.find(':'), both.size());
     const auto number = [&](const std::string& name) -> uint32_t {
@@ -250,8 +255,8 @@ class Builder {
       }
       return *parsed;
     };
-    user = number(both.substr(0, colon));
-    group = colon < both.size() ? number(both.substr(colon + 1)) : user;
+    const uint32_t user = number(both.substr(0, colon));
+    return {user, colon < both.size() ? number(both.substr(colon + 1)) : user};
   }
 
   const Dockerfile& file_;

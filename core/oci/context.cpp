@@ -6,6 +6,7 @@
 #include <climits>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -16,8 +17,24 @@ namespace {
 constexpr size_t kMaxIgnoreFile = 1u << 20;
 constexpr int kMaxLinks = 40;  // on one path, as in Linux
 
-void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_out,
-          const std::string& below) {
+using FileId = std::pair<dev_t, ino_t>;
+
+struct Exclusion {
+  DockerIgnore rules;
+  LeftOut left_out;
+  std::vector<FileId> files;
+};
+
+std::vector<FileId> existing_ids(const std::vector<std::string>& paths) {
+  std::vector<FileId> ids;
+  for (const std::string& path : paths) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) == 0) ids.emplace_back(status.st_dev, status.st_ino);
+  }
+  return ids;
+}
+
+void walk(BuildContext& context, const Exclusion& excluded, const std::string& below) {
   const std::string here = below.empty() ? context.folder : join_path(context.folder, below);
   for (const std::string& name : list_directory(here)) {
     const std::string path = below.empty() ? name : below + "/" + name;
@@ -28,9 +45,13 @@ void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_
       fail_errno(errno, whole + ": cannot read");
     }
     const bool is_folder = S_ISDIR(status.st_mode);
-    if (left_out && left_out(path, is_folder)) continue;
-    const bool ignored = rules.ignored(path);
-    if (ignored && (!is_folder || rules.final_for_folders())) continue;
+    if (excluded.left_out && excluded.left_out(path, is_folder)) continue;
+    const FileId id(status.st_dev, status.st_ino);
+    if (std::find(excluded.files.begin(), excluded.files.end(), id) != excluded.files.end()) {
+      continue;
+    }
+    const bool ignored = excluded.rules.ignored(path);
+    if (ignored && (!is_folder || excluded.rules.final_for_folders())) continue;
     ContextFile file{path, ContextFile::Kind::file, "", status.st_mode & 0777};
     if (is_folder) {
       file.kind = ContextFile::Kind::folder;
@@ -47,7 +68,7 @@ void walk(BuildContext& context, const DockerIgnore& rules, const LeftOut& left_
     const size_t place = context.files.size();
     if (!ignored) context.files.push_back(file);
     if (!is_folder) continue;
-    walk(context, rules, left_out, path);
+    walk(context, excluded, path);
     // Keep an ignored folder if paths below it were re-included.
     if (ignored && context.files.size() > place) {
       context.files.insert(context.files.begin() + static_cast<ptrdiff_t>(place), file);
@@ -88,10 +109,14 @@ bool DockerIgnore::ignored(std::string_view path) const {
   return result;
 }
 
-BuildContext read_context(const std::string& folder, const LeftOut& left_out) {
+BuildContext read_context(const std::string& folder, const LeftOut& left_out,
+                          const std::string& dockerfile, const std::vector<std::string>& without) {
   BuildContext context{folder, {}, {}};
-  const std::string file = join_path(folder, ".dockerignore");
-  walk(context, DockerIgnore(path_exists(file) ? read_file(file, kMaxIgnoreFile) : ""), left_out,
+  std::string file = dockerfile + ".dockerignore";  // of BuildKit, in place of the other
+  if (dockerfile.empty() || !path_exists(file)) file = join_path(folder, ".dockerignore");
+  walk(context,
+       {DockerIgnore(path_exists(file) ? read_file(file, kMaxIgnoreFile) : ""), left_out,
+        existing_ids(without)},
        "");
   return context;
 }

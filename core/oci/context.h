@@ -49,9 +49,13 @@ struct BuildContext {
   std::vector<std::string> warnings;  // sentences: sockets and similar files are skipped
 };
 
-// Reads the folder with its .dockerignore. Does not follow symlinks. Throws Error for an unreadable
-// file or folder.
-BuildContext read_context(const std::string& folder, const LeftOut& left_out = {});
+// Reads the folder without what DOCKERFILE.dockerignore excludes, if that file exists, or else
+// .dockerignore in the folder. The files `without`, by device and inode, are left out as well:
+// those that the build writes. Does not follow symlinks. Throws Error for an unreadable file or
+// folder.
+BuildContext read_context(const std::string& folder, const LeftOut& left_out = {},
+                          const std::string& dockerfile = "",
+                          const std::vector<std::string>& without = {});
 
 // The target of a path in the context after following all symlinks in it, as if the folder were the
 // root: "" is the folder itself. The target may not exist. Throws Error for a loop of symlinks.

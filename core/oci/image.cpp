@@ -48,6 +48,21 @@ bool matches(const Platform& wanted, const Platform& there) {
          (wanted.variant.empty() || there.variant.empty() || wanted.variant == there.variant);
 }
 
+// The variant, also of an architecture whose name alone stands for one.
+std::string_view variant_of(const Platform& platform) {
+  if (!platform.variant.empty()) return platform.variant;
+  if (platform.architecture == "amd64") return "v1";
+  if (platform.architecture == "arm64") return "v8";
+  return platform.architecture == "arm" ? "v7" : "";
+}
+
+// How far a platform that matches is from the wanted one: a higher variant may need instructions
+// that the machine lacks, so it comes last.
+int distance(const Platform& wanted, const Platform& there) {
+  if (variant_of(wanted) == variant_of(there)) return 0;
+  return there.variant.empty() ? 1 : 2;
+}
+
 }  // namespace
 
 Platform this_platform() {
@@ -133,18 +148,21 @@ Image read_image(const Manifest& manifest, std::string_view config, std::string_
 std::string choose_manifest(std::string_view index, const Platform& platform,
                             std::string_view what) {
   const Json json = parse_json(index, what);
-  std::string there;
+  std::string there, nearest;
+  int least = 0;
   for (const Json& entry : json_get<std::vector<Json>>(json, "manifests", what)) {
     const Json described = json_get_or<Json>(entry, "platform", what, Json::object());
     const Platform found = config_platform(described);
     if (found.os == "unknown") continue;  // an attestation, not an image
-    if (matches(platform, found)) {
-      const auto digest = json_get<std::string>(entry, "digest", what);
-      if (!is_digest(digest)) fail("{}: digest: only sha256 is supported", what);
-      return digest;
-    }
     there += (there.empty() ? "" : ", ") + to_string(found);
+    if (!matches(platform, found)) continue;
+    const int away = distance(platform, found);
+    if (!nearest.empty() && away >= least) continue;
+    nearest = json_get<std::string>(entry, "digest", what);
+    if (!is_digest(nearest)) fail("{}: digest: only sha256 is supported", what);
+    least = away;
   }
+  if (!nearest.empty()) return nearest;
   fail("{}: no image for {}; available: {}", what, to_string(platform),
        there.empty() ? "none" : there);
 }

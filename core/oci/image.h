@@ -47,7 +47,8 @@ Image empty_image(const Platform& platform);
 // format, layers without digests, or a config for another number of layers.
 Image read_image(const Manifest& manifest, std::string_view config, std::string_view what);
 
-// The digest of the index's manifest for the platform. If there is none, the Error lists the
+// The digest of the index's manifest for the platform: that variant (of "amd64" v1, of "arm64" v8),
+// else one without a variant, else any if none is wanted. If there is none, the Error lists the
 // available platforms.
 std::string choose_manifest(std::string_view index, const Platform& platform,
                             std::string_view what);

@@ -1,5 +1,11 @@
 #include "core/oci/image_output.h"
 
+#include <array>
+#include <climits>
+#include <fcntl.h>
+#include <optional>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 #include "core/base/durable_file.h"
@@ -8,11 +14,13 @@
 #include "core/base/temporary.h"
 #include "core/oci/media_types.h"
 #include "core/oci/tar.h"
+#include "core/oci/untar.h"
 
 namespace adaptdl::oci {
 namespace {
 
-constexpr size_t kTagDigits = 20;  // of the digest: enough to be unique
+constexpr size_t kTagDigits = 20;     // of the digest: enough to be unique
+constexpr int kMaxArchiveLinks = 40;  // as in Linux
 
 // A layer of the image's manifest.
 struct Layer {
@@ -55,7 +63,60 @@ std::string blob_name(const std::string& digest) {
   return "blobs/sha256/" + digest.substr(digest.find(':') + 1);
 }
 
+// Where the symlinks at the path lead, whether or not that exists.
+std::string end_of_links(std::string path) {
+  std::array<char, PATH_MAX> target;
+  for (int links = 0; links < kMaxArchiveLinks; ++links) {
+    const ssize_t size = readlink(path.c_str(), target.data(), target.size());
+    if (size < 0) break;
+    path = join_path(parent_directory(path), {target.data(), static_cast<size_t>(size)});
+  }
+  return path;
+}
+
+// A file that commit() replaces as a whole; or a device, FIFO or similar, which is written to.
+class ArchiveFile {
+ public:
+  explicit ArchiveFile(const std::string& path) : path_(path) {
+    const std::string end = end_of_links(path);
+    struct stat status {};
+    // /dev/stdout may lead to a file that has no name any more.
+    if (stat(path.c_str(), &status) == 0 && (!S_ISREG(status.st_mode) || !path_exists(end))) {
+      special_ = open_file(path, O_WRONLY);
+      return;
+    }
+    noted_.emplace(part_path(end));
+    file_.emplace(end);
+  }
+
+  void write(std::string_view bytes) {
+    if (file_) return file_->write(bytes);
+    write_all(special_.get(), bytes, path_);
+  }
+  void commit() {
+    if (file_) file_->commit();
+  }
+
+ private:
+  // Removed also at the end of a process that a signal ends.
+  struct Noted {
+    std::string path;
+    explicit Noted(std::string part) : path(std::move(part)) { note_temporary_path(path); }
+    ~Noted() { forget_temporary_path(path); }
+  };
+  std::string path_;
+  Fd special_;
+  std::optional<Noted> noted_;  // before the file: it outlives it
+  std::optional<DurableFile> file_;
+};
+
 }  // namespace
+
+std::vector<std::string> archive_files(const std::string& path) {
+  if (path.empty()) return {};
+  const std::string file = end_of_links(path);
+  return {file, part_path(file)};
+}
 
 PushedImage push_image(const Image& image, Registry& to, const Reference& where) {
   const uint64_t before = to.bytes_sent();
@@ -76,6 +137,14 @@ PushedImage push_image(const Image& image, Registry& to, const Reference& where)
   to.put_manifest(where.repository, pushed.reference.tag, image.media_type, finished.manifest);
   pushed.bytes_sent = to.bytes_sent() - before;
   return pushed;
+}
+
+void copy_archive(const std::string& from, const std::string& path) {
+  const Fd source = open_file(from, O_RDONLY);
+  const TarSource read = read_descriptor(source.get(), from);
+  ArchiveFile file(path);
+  for (std::string_view piece = read(); !piece.empty(); piece = read()) file.write(piece);
+  file.commit();
 }
 
 void write_image_tar(const Image& image, const std::string& path, const Reference& name) {
@@ -103,13 +172,7 @@ void write_image_tar(const Image& image, const std::string& path, const Referenc
   const Json saved = Json::array(
       {{{"Config", blob_name(config_digest)}, {"RepoTags", {full}}, {"Layers", files}}});
 
-  // Also at the end of a process that a signal ends.
-  struct Noted {
-    std::string path;
-    explicit Noted(std::string part) : path(std::move(part)) { note_temporary_path(path); }
-    ~Noted() { forget_temporary_path(path); }
-  } noted(part_path(path));
-  DurableFile file(path);
+  ArchiveFile file(path);
   TarWriter tar([&](std::string_view bytes) { file.write(bytes); });
   const int64_t time = source_date_epoch();
   const auto add = [&](const std::string& entry, const std::string& bytes) {

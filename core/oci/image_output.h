@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/oci/image.h"
 #include "core/oci/reference.h"
@@ -23,7 +24,14 @@ PushedImage push_image(const Image& image, Registry& to, const Reference& where)
 
 // Writes an archive that is both an OCI layout and in the format of `docker save`, for `ctr image
 // import`, `docker load` and `podman load`. `name` is the image's name in it. Downloads the layers
-// of the base. Throws Error for an image with foreign layers.
+// of the base. A file at `path` is replaced as a whole; a device or FIFO is written to, and what a
+// symlink leads to is written instead of the link. Throws Error for an image with foreign layers.
 void write_image_tar(const Image& image, const std::string& path, const Reference& name);
+
+// Writes an archive that a tool has made to `path`, in the same way.
+void copy_archive(const std::string& from, const std::string& path);
+
+// The files that write_image_tar() writes for that path, also if it is killed. Empty for "".
+std::vector<std::string> archive_files(const std::string& path);
 
 }  // namespace adaptdl::oci

@@ -48,6 +48,7 @@ class Registry {
   void download(const std::string& repository, const std::string& digest, uint64_t size,
                 const std::string& path);
 
+  // False also if the registry refuses to tell: upload() then says why.
   bool has_blob(const std::string& repository, const std::string& digest);
 
   // Mounts a blob of the repository `from` of this registry, which transfers no data. False if the

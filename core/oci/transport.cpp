@@ -20,10 +20,6 @@ constexpr size_t kMaxAnswer = 16u << 20;
 // Long without any data, because a registry may take long to check a large blob.
 constexpr Seconds kStalled{300.0};
 
-bool is_passing(int status) {
-  return status == 408 || status == 429 || status >= 500;
-}
-
 bool is_redirect(const HttpResponse& answer) {
   return (answer.status == 301 || answer.status == 302 || answer.status == 303 ||
           answer.status == 307 || answer.status == 308) &&
@@ -41,6 +37,10 @@ std::optional<double> retry_after(const HttpResponse& answer) {
 }
 
 }  // namespace
+
+bool is_passing(int status) {
+  return status == 408 || status == 429 || status >= 500;
+}
 
 std::string registry_problem(const HttpResponse& answer) {
   const std::string status = fmt::format("status {}", answer.status);
@@ -220,24 +220,33 @@ Transport::Answer Transport::send_following(const RegistryRequest& request,
 HttpResponse Transport::send_authorised(const RegistryRequest& request) {
   Answer last = send_following(request, auth_.header(request.scopes));
   // A challenge from another host must not decide where the registry's credentials go.
-  if (last.response.status != 401 || !last.own) return last.response;
-  // The token expired, or the scope needs one: try once more with a new token.
-  auth_.challenge(last.response, url_origin(base_));
-  auth_.forget(request.scopes);
-  const std::string authorisation = auth_.header(request.scopes);
-  if (!authorisation.empty()) {
-    if (request.before_try) request.before_try();
-    last = send_following(request, authorisation);
+  if (last.response.status == 401 && last.own) {
+    // The token expired, or the scope needs one: try once more with a new token.
+    auth_.challenge(last.response, url_origin(base_));
+    auth_.forget(request.scopes);
+    const std::string authorisation = auth_.header(request.scopes);
+    if (!authorisation.empty()) {
+      if (request.before_try) request.before_try();
+      last = send_following(request, authorisation);
+    }
   }
-  if (last.response.status != 401 || !last.own) return last.response;
-  throw Error(fmt::format("{}: {} {} is refused: {}; {}", registry_, request.method,
-                          without_query(request.url), registry_problem(last.response),
-                          auth_.has_credential()
-                              ? fmt::format("log in with an account that may do this: `docker "
-                                            "login {0}` or `podman login {0}`",
-                                            registry_)
-                              : auth_.no_credential()),
-              ExitCode::auth);
+  const int status = last.response.status;
+  const bool refused = status == 401 || (status == 403 && request.method != "HEAD");
+  if (!refused || !last.own) return last.response;
+  throw Error(
+      fmt::format("{}: {} {} is refused: {}; {}", registry_, request.method,
+                  without_query(request.url), registry_problem(last.response), what_to_do(status)),
+      ExitCode::auth);
+}
+
+std::string Transport::what_to_do(int refusal) const {
+  if (refusal == 403 && !options_.proxy.url.empty()) {
+    return "the user needs the permission to use the registry through this address";
+  }
+  if (!auth_.has_credential()) return auth_.no_credential();
+  return fmt::format(
+      "log in with an account that may do this: `docker login {0}` or `podman login {0}`",
+      registry_);
 }
 
 HttpResponse Transport::send(const RegistryRequest& request) {

@@ -60,9 +60,10 @@ class Transport {
 
   // Sends the request and returns the answer. Retries 408, 429 and 5xx: three attempts, 1 s and 3 s
   // apart, or as Retry-After says; the last attempt's answer is returned. A 401 of the registry
-  // itself is never returned. Follows redirects of GET and HEAD; requests to other hosts never get
-  // the registry's authorisation. The first request detects whether the registry speaks TLS. Throws
-  // Error, with ExitCode::auth if access is refused for lack of credentials, and HttpError.
+  // itself is never returned, nor a 403, except to HEAD, whose answer does not tell why. Follows
+  // redirects of GET and HEAD; requests to other hosts never get the registry's authorisation. The
+  // first request detects whether the registry speaks TLS. Throws Error, with ExitCode::auth if
+  // access is refused for lack of credentials, and HttpError.
   HttpResponse send(const RegistryRequest& request);
 
   // Retries an operation of several requests as send() retries one.
@@ -84,6 +85,7 @@ class Transport {
   HttpHeaders proxy_headers() const;
   HttpResponse ping(const std::string& base);
   HttpResponse send_authorised(const RegistryRequest& request);
+  std::string what_to_do(int refusal) const;  // about a status 401 or 403
   // `own`: from the registry or its proxy, not from a host it redirected to.
   struct Answer {
     HttpResponse response;
@@ -99,6 +101,9 @@ class Transport {
   RegistryAuth auth_;
   std::string base_;  // "" until connected
 };
+
+// Whether a later attempt may succeed: 408, 429 and 5xx.
+bool is_passing(int status);
 
 // The registry's error message: "BLOB_UNKNOWN: blob unknown to registry", or the status alone.
 std::string registry_problem(const HttpResponse& answer);

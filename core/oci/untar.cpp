@@ -108,7 +108,9 @@ class Unpacker {
     Names names = names_of(name);
     if (names.empty()) return;  // "./"
     if (!options_.names.empty()) rename_top(names, name);
-    if (const char* target = archive_entry_hardlink(entry)) return put_second_name(names, target);
+    if (const char* target = archive_entry_hardlink(entry)) {
+      return put_second_name(names, entry, target);
+    }
     switch (archive_entry_filetype(entry)) {
       case AE_IFREG:
         return put_file(names, entry);
@@ -160,8 +162,18 @@ class Unpacker {
     fail_errno(errno, join_path(path_, joined(names)));
   }
 
-  void told(const Names& names, TarEntry::Kind kind, std::string source, mode_t mode) const {
-    if (options_.placed) options_.placed({joined(names), kind, std::move(source), mode});
+  void told(const Names& names, TarEntry::Kind kind, std::string source,
+            archive_entry* entry) const {
+    if (!options_.placed) return;
+    const auto owner = [&](la_int64_t number) {
+      if (number < 0 || number >= std::numeric_limits<uint32_t>::max()) {
+        fail("the archive contains {}, whose owner's number {} is out of range", joined(names),
+             number);
+      }
+      return static_cast<uint32_t>(number);
+    };
+    options_.placed({joined(names), kind, std::move(source), archive_entry_perm(entry) & 07777,
+                     owner(archive_entry_uid(entry)), owner(archive_entry_gid(entry))});
   }
 
   void put_file(const Names& names, archive_entry* entry) {
@@ -181,7 +193,7 @@ class Unpacker {
       throw;
     }
     ++result_.files;
-    told(names, TarEntry::Kind::file, join_path(path_, joined(names)), mode);
+    told(names, TarEntry::Kind::file, join_path(path_, joined(names)), entry);
   }
 
   // Keeps holes.
@@ -217,7 +229,7 @@ class Unpacker {
     }
     const mode_t mode = archive_entry_perm(entry) & 0777;
     folders_.push_back({names, mode, time_of(entry)});
-    told(names, TarEntry::Kind::folder, "", mode);
+    told(names, TarEntry::Kind::folder, "", entry);
   }
 
   // Bottom-up, so that each folder is still accessible; skips folders that no longer exist.
@@ -248,7 +260,7 @@ class Unpacker {
     const timespec times[2] = {time_of(entry), time_of(entry)};
     utimensat(folder, names.back().c_str(), times, AT_SYMLINK_NOFOLLOW);
     ++result_.files;
-    told(names, TarEntry::Kind::link, target, 0777);
+    told(names, TarEntry::Kind::link, target, entry);
   }
 
   void skip_link(const Names& names, const char* target) {
@@ -257,7 +269,7 @@ class Unpacker {
   }
 
   // A hard link, to a file that came before.
-  void put_second_name(const Names& names, const char* target) {
+  void put_second_name(const Names& names, archive_entry* entry, const char* target) {
     Names first = names_of(target);
     if (first.empty()) return skip_link(names, target);
     if (!options_.names.empty()) rename_top(first, target);
@@ -281,7 +293,7 @@ class Unpacker {
     }
     unlinkat(folder, beside_.c_str(), 0);  // rename does nothing if both are names of one file
     ++result_.files;
-    told(names, TarEntry::Kind::file, join_path(path_, joined(names)), status.st_mode & 0777);
+    told(names, TarEntry::Kind::file, join_path(path_, joined(names)), entry);
   }
 
   static timespec time_of(archive_entry* entry) {

@@ -26,7 +26,8 @@ struct UntarOptions {
   std::map<std::string, std::string> names = {};
   // Create symlinks with any target. For a folder that only untar() walks.
   bool any_links = false;
-  // Called for each entry created: its path below the folder; for a file, its local path.
+  // Called for each entry created: its path below the folder; for a file, its local path. With the
+  // archive's owners, and with its modes, including set-user-ID and similar bits.
   std::function<void(const TarEntry&)> placed = {};
 };
 

@@ -77,7 +77,7 @@ def lists(world, user):
     wait_until(lambda: "Succeeded" in kinds(), "its end is an event", tell=kinds)
     check("Starting" in kinds()[:kinds().index("Succeeded")], "events", kinds())
     check(user.run("explain", name).startswith("good has 0 replicas: it has ended"), "explain")
-    check("job god not found in namespace" in user.run("describe", "god", code=1),
+    check("job god not found in namespace" in user.run("describe", "god", code=102),
           "a typing error")
     check(user.run("wait", "god", code=102), "nothing to wait for")
     wait_until(lambda: len(world.api.get(world.jobs())["items"]) == 1, "the job stays")

@@ -149,7 +149,7 @@ spec:
 # Stands in for TensorBoard: serves its arguments and the jobs' files over HTTP.
 STAND_IN = """#!/bin/sh
 case "$*" in
-"--host=0.0.0.0 --logdir=/adaptdl/tensorboard") place=6006 ;;
+"--bind_all --logdir=/adaptdl/tensorboard") place=6006 ;;
 "--host=127.0.0.1 --logdir=/adaptdl/tensorboard") place=127.0.0.1:6006 ;;
 *) exit 1 ;;
 esac

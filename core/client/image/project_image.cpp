@@ -1,10 +1,11 @@
 #include "core/client/image/project_image.h"
 
+#include <fcntl.h>
 #include <memory>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/base/console.h"
-#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
@@ -76,24 +77,31 @@ DeliveredImage deliver_by_tool(const ProjectImage& project, const std::string& t
   request.tool = tool;
   request.folder = project.folder;
   request.dockerfile = project.dockerfile;
-  request.where = pushes ? *target.where : name_in_store(project);
-  // A tag that no later push of another project replaces.
-  if (request.where.tag.empty()) request.where.tag = "adaptdl-" + to_hex(random_bytes(10));
+  request.name = name_in_store(project);
+  if (pushes) request.where = target.where;
   request.platform = project.platform;
   request.arguments = project.arguments;
-  request.push = pushes;
-  request.output = pushes ? target.archive : folder.file("image.tar");
+  if (!pushes || !target.archive.empty()) request.output = folder.file("image.tar");
   request.notes = folder.file("digest");
+  // All builds of a project have one name in the tool's store. Where this fails, as in some network
+  // file systems, they may disturb each other.
+  const Fd lock = open_file(project.folder, O_RDONLY | O_DIRECTORY);
+  ::flock(lock.get(), LOCK_EX);
   const oci::Reference made = oci::build_with_tool(request);
-  if (pushes) return {pinned(made), made, 0};
+  if (pushes) {
+    if (!target.archive.empty()) oci::copy_archive(request.output, target.archive);
+    return {pinned(made), made, 0};
+  }
   const std::string layers = folder.file("layers");
   make_directories(layers);
   return deliver(oci::read_saved_image(request.output, layers), target, progress);
 }
 
-oci::BuildContext context_of(const std::string& folder, const oci::LeftOut& left_out, bool quiet) {
-  oci::BuildContext context = oci::read_context(folder, left_out);
-  if (!quiet) {
+oci::BuildContext context_of(const ProjectImage& project, const oci::LeftOut& left_out,
+                             const ImageTarget& target) {
+  oci::BuildContext context = oci::read_context(project.folder, left_out, project.dockerfile,
+                                                oci::archive_files(target.archive));
+  if (!target.quiet) {
     for (const std::string& warning : context.warnings) talk(warning);
   }
   return context;
@@ -140,9 +148,9 @@ DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& t
   if (project.dockerfile.empty()) {
     const ProjectFiles files(project.folder);
     const oci::BuildContext context = context_of(
-        project.folder,
+        project,
         [&](const std::string& path, bool is_folder) { return files.left_out(path, is_folder); },
-        target.quiet);
+        target);
     return deliver(oci::build_project(base_image(project.base, project.platform, target, progress),
                                       context, building),
                    target, progress);
@@ -154,7 +162,7 @@ DeliveredImage deliver_project(const ProjectImage& project, const ImageTarget& t
   if (const auto why = oci::why_not_here(file)) {
     fail("{}{}", *why, found.problem.empty() ? "" : " (" + found.problem + ")");
   }
-  const oci::BuildContext context = context_of(project.folder, {}, target.quiet);
+  const oci::BuildContext context = context_of(project, {}, target);
   return deliver(oci::build_dockerfile(file, context, building), target, progress);
 }
 

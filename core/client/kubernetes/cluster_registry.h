@@ -20,9 +20,10 @@ struct ClusterRegistry {
   oci::RegistryProxy proxy;
 };
 
-// The Service adaptdl-registry, in any namespace, with the label app=docker-registry and a node
-// port `registry`. Checks that it answers. Throws Error if there is none, the user may not use it,
-// or it wants credentials; `otherwise` tells the user what to do then.
+// The Service adaptdl-registry with the label app=docker-registry and a node port `registry`: the
+// only one, or of several the one in the operator's namespace. Checks that it answers. Throws Error
+// if there is none or cannot be told from others, the user may not use it, or it wants credentials;
+// `otherwise` tells the user what to do then.
 ClusterRegistry find_cluster_registry(KubernetesConnection& cluster, const std::string& otherwise);
 
 }  // namespace adaptdl::client

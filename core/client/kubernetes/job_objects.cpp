@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/client/exit_codes.h"
 #include "core/client/known_clusters.h"
 #include "core/client/kubernetes/view.h"
 #include "core/cluster/kubernetes/trim.h"
@@ -56,7 +57,8 @@ Json find_job_object(KubernetesConnection& cluster, const std::string& name) {
       job_names(cluster, "", kNames);  // throws if the cluster does not know the kind
   throw Error(
       fmt::format("job {} not found in namespace {}.{}", name, cluster.name_space(),
-                  did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()))));
+                  did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()))),
+      kJobMissing);
 }
 
 }  // namespace adaptdl::client

@@ -12,6 +12,7 @@
 #include "core/base/console.h"
 #include "core/base/error.h"
 #include "core/cluster/kubernetes/jobs/pod_object.h"
+#include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
 #include "core/kube/logs.h"
 
@@ -21,7 +22,7 @@ namespace {
 constexpr size_t kMostLines = 10'000;  // held for a slow reader
 
 struct Pod {
-  std::string name, container;
+  std::string name, uid, container;
   int64_t group = -1;
   int rank = -1;
   bool fresh = false;  // came while others were followed: read its log from the beginning
@@ -48,6 +49,7 @@ class KubernetesLogs : public LogReader {
     kube::InformerOptions which{.labels = selector()};
     kube::InformerCallbacks callbacks;
     callbacks.added = [this](const kube::Object& pod) { follow(*pod); };
+    callbacks.updated = [this](const kube::Object&, const kube::Object& pod) { follow(*pod); };
     pods_.emplace(cluster_.client(), cluster_.pods(), which, callbacks);
     pods_->wait_synced(Seconds(10));
     begun_ = true;
@@ -91,11 +93,11 @@ class KubernetesLogs : public LogReader {
     const kubernetes::PodFacts facts = kubernetes::read_pod(object);
     if (facts.owner_uid != uid_ || facts.rank < 0) return std::nullopt;
     if (options_.replica && *options_.replica != facts.rank) return std::nullopt;
-    return Pod{facts.name, first_container(object), facts.group, facts.rank};
+    return Pod{facts.name, facts.uid, first_container(object), facts.group, facts.rank};
   }
 
   kube::LogOptions log_options(const Pod& pod) const {
-    kube::LogOptions options{.container = pod.container, .follow = options_.follow};
+    kube::LogOptions options{.container = pod.container, .uid = pod.uid, .follow = options_.follow};
     if (pod.fresh) return options;
     options.tail = options_.tail;
     if (options_.since) {
@@ -149,14 +151,17 @@ class KubernetesLogs : public LogReader {
     return any;
   }
 
-  // Runs on the informer's thread, and at the end on the reader's.
+  // Runs on the informer's thread.
   void follow(const Json& object) {
+    // Such a pod has no log yet; the watch reports its start.
+    if (text_at_pointer(object, "/status/phase") == "Pending") return;
     if (auto pod = wanted(object)) follow(std::move(*pod));
   }
 
+  // Runs on the informer's thread, and at the end on the reader's.
   void follow(Pod pod) {
     const std::lock_guard lock(mutex_);
-    if (!followed_.insert(pod.name).second) return;
+    if (!followed_.insert(pod.uid).second) return;
     reading_.insert(pod.rank);
     pod.fresh = begun_;
     threads_.emplace_back([this, pod = std::move(pod)] { read(pod); });
@@ -241,8 +246,8 @@ class KubernetesLogs : public LogReader {
   std::condition_variable came_, room_;
   std::deque<Line> lines_;
   std::set<int> ranks_;
-  std::set<std::string> followed_;
-  std::multiset<int> reading_;  // ranks whose threads are reading
+  std::set<std::string> followed_;  // uids, since a live job uses names again
+  std::multiset<int> reading_;      // ranks whose threads are reading
   std::list<std::thread> threads_;
   std::optional<kube::Informer> pods_;
 };

@@ -13,6 +13,7 @@
 #include "core/client/kubernetes/shared_claim.h"
 #include "core/client/kubernetes/storage.h"
 #include "core/client/kubernetes/tensorboard_objects.h"
+#include "core/cluster/kubernetes/jobs/pod_object.h"
 
 namespace adaptdl::client {
 namespace {
@@ -144,7 +145,11 @@ class KubernetesJobRequest : public JobRequest {
                         {"uid", job["metadata"]["uid"]}};
     try {
       cluster_.client().patch(claim(), kube::PatchKind::merge,
-                              {{"metadata", {{"ownerReferences", Json::array({owner})}}}});
+                              {{"metadata",
+                                {{"labels",
+                                  {{kubernetes::kLabelAdaptdl, "true"},
+                                   {kubernetes::kLabelJob, job["metadata"]["name"]}}},
+                                 {"ownerReferences", Json::array({owner})}}}});
     } catch (const Error& error) {
       talk(
           fmt::format("adaptdl: the job was submitted, but deleting it will keep its volume {}: {}",

@@ -39,7 +39,7 @@ Json tensorboard_deployment(const std::string& name, const std::string& image, b
       {"image", image},
       {"command", {"tensorboard"}},
       {"args",
-       {node_port ? "--host=0.0.0.0" : "--host=127.0.0.1",
+       {node_port ? "--bind_all" : "--host=127.0.0.1",
         fmt::format("--logdir={}", kTensorboardFolder)}},
       {"ports", {{{"containerPort", kTensorboardPort}}}},
       {"readinessProbe", std::move(probe)},

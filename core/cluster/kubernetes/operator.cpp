@@ -29,7 +29,7 @@ constexpr int kMetricsConnections = 100;  // probes and a few scrapers
 
 // The URL of a listening address, reachable at least from this machine.
 std::string url_at(const char* scheme, const std::string& address, uint16_t port) {
-  const bool any = address.empty() || address == "0.0.0.0" || address == "::";
+  const bool any = address == "*" || address == "0.0.0.0" || address == "::";
   return fmt::format("{}://{}:{}", scheme, any ? "127.0.0.1" : url_host(address), port);
 }
 

@@ -43,7 +43,7 @@ struct OperatorOptions {
   std::string accelerator_label;      // read_node()'s
   std::string supervisor_url;         // for jobs; "": this process's, at 127.0.0.1, if it has one
   std::string secure_supervisor_url;  // the same over HTTPS
-  std::string address = "0.0.0.0";
+  std::string address = "*";
   uint16_t supervisor_port = 8080, metrics_port = 9091;   // 0: any free one
   std::optional<uint16_t> secure_supervisor_port;         // 0: any free one; none: no HTTPS
   PodSettings pods;                                       // without the supervisor's URLs

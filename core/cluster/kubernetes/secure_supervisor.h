@@ -14,7 +14,7 @@ namespace adaptdl::kubernetes {
 
 struct SecureSupervisorOptions {
   std::string name_space;  // of the Secret with its certificates
-  std::string address = "0.0.0.0";
+  std::string address = "*";
   uint16_t port = 0;                       // 0: any free one
   double certificate_life_s = 90 * 86400;  // > 0
 };

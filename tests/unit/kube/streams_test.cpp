@@ -235,6 +235,26 @@ TEST_CASE("logs are followed through lost connections, each line once") {
   CHECK(got == "2026-01-31T08:05:09.1Z a");
 }
 
+TEST_CASE("a container that does not start is asked for less and less often") {
+  FakeApi api;
+  Client client(api.config());
+  api.put(kPods.in("default"), {{"metadata", {{"name", "p"}}}, {"status", {{"phase", "Running"}}}});
+  int calls = 0;
+  api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (!request.path.ends_with("/log")) {
+      if (calls < 2) return std::nullopt;
+      return HttpResponse{200, {}, R"({"status":{"phase":"Succeeded"}})"};
+    }
+    if (++calls < 3) return status_response(400, "BadRequest", "ContainerCreating");
+    return HttpResponse{200, {}, "2026-01-31T08:05:09.1Z a\n"};
+  });
+  std::string got;
+  const TimePoint begun = Monotonic::now();
+  logs(client, kPod, {.follow = true}, [&](std::string_view line) { got += line; });
+  CHECK(got == "a");
+  CHECK(seconds_since(begun) > 0.8);  // 0.3 and 0.6 s, not twice 0.3 s
+}
+
 TEST_CASE("logs are followed through failures of the server, and of its answers about the pod") {
   const std::string running = R"({"status":{"phase":"Running"}})",
                     ended = R"({"status":{"phase":"Succeeded"}})", a = "2026-01-31T08:05:09.1Z a\n",

@@ -1,13 +1,16 @@
 #include "core/kube/watch.h"
 
+#include <atomic>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "core/formats/json_fields.h"
 #include "core/kube/informer.h"
 #include "tests/support/soon.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/kube/fake_api.h"
+#include "tests/unit/kube/fake_api_request.h"
 #include "tests/unit/net/loopback_server.h"
 
 namespace adaptdl::kube::watch_test {
@@ -193,6 +196,46 @@ TEST_CASE("an informer says why it does not get on, and ends at once") {
     CHECK(soon([&] { return informer.problem().empty(); }));
     CHECK(soon([&] { return api.watches() == 1; }));
   }
+}
+
+TEST_CASE("a problem lasts until a watch works, and each is told once") {
+  FakeApi api;
+  Client client(api.config(), {.retry_budget = Seconds(0)});
+  std::atomic<int> watches = 0;
+  std::mutex mutex;  // of what follows
+  std::vector<std::string> told;
+  std::string patience;
+  api.set_fault([&](const HttpServerRequest& request) -> std::optional<HttpResponse> {
+    if (!request.parameter("watch")) return std::nullopt;
+    const std::lock_guard lock(mutex);
+    patience = fake::parameter(request, "timeoutSeconds");
+    ++watches;
+    return status_response(503, "ServiceUnavailable", "too busy");
+  });
+  FollowCallbacks callbacks;
+  callbacks.listed = [](const ObjectList&) {};
+  callbacks.happened = [](const WatchEvent&) {};
+  callbacks.stuck = [&](const std::string& problem) {
+    const std::lock_guard lock(mutex);
+    told.push_back(problem);
+  };
+  Cancellation cancel;
+  std::thread follower([&] { follow(client, kMaps, {}, callbacks, cancel); });
+  CHECK(soon([&] { return watches == 2; }));
+  {
+    const std::lock_guard lock(mutex);
+    REQUIRE(told.size() == 1);
+    CHECK(contains(told[0], "too busy (503 ServiceUnavailable)"));
+    CHECK(patience == "5");  // after that it is known to work, though nothing happens
+  }
+  api.set_fault({});
+  api.put(kMaps, config_map("a"));
+  CHECK(soon([&] {
+    const std::lock_guard lock(mutex);
+    return told.size() == 2 && told[1].empty();
+  }));
+  cancel.cancel();
+  follower.join();
 }
 
 }  // namespace adaptdl::kube::watch_test

@@ -408,6 +408,27 @@ TEST_CASE("where it cannot listen is an Error that says so") {
               "does not match the certificate");
 }
 
+TEST_CASE("on all addresses, of IPv4 and of IPv6 where there is one") {
+  HttpServer server({.address = "*"}, [](const HttpServerRequest& request, const HttpReply& reply) {
+    reply.send(ok(request.client));
+  });
+  const auto ask = [&](const char* host) {
+    return HttpClient().send({.url = fmt::format("http://{}:{}/", host, server.port())}).body;
+  };
+  CHECK(ask("127.0.0.1") == "127.0.0.1");  // not ::ffff:127.0.0.1
+  bool has_ipv6 = true;
+  try {
+    HttpServer({.address = "::1"}, echo);
+  } catch (const Error&) {
+    has_ipv6 = false;
+  }
+  if (has_ipv6) CHECK(ask("[::1]") == "::1");
+  for (const char* other : {"*", "0.0.0.0"}) {
+    CHECK_ERROR(HttpServer({.address = other, .port = server.port()}, echo),
+                fmt::format("{}:{}: another program listens there", other, server.port()));
+  }
+}
+
 TEST_CASE("no descriptor is left to child processes") {
   Keeper keeper;
   HttpPeer peer(keeper.server.port());

@@ -163,6 +163,39 @@ TEST_CASE("TLS: authorities, names, certificates and proxies of a client's own")
   before ? setenv("no_proxy", before->c_str(), 1) : unsetenv("no_proxy");
 }
 
+TEST_CASE("the environment's proxies are not asked for this machine") {
+  LoopbackServer plain(answer);
+  LoopbackServer secure(answer, true);
+  const std::vector<const char*> names = {"http_proxy", "https_proxy", "no_proxy", "NO_PROXY"};
+  std::vector<std::optional<std::string>> before;
+  for (const char* name : names) before.push_back(environment_variable(name, true));
+  setenv("http_proxy", "http://127.0.0.1:1", 1);  // where nothing listens
+  setenv("https_proxy", "http://127.0.0.1:1", 1);
+  unsetenv("no_proxy");
+  unsetenv("NO_PROXY");
+  const auto url_at = [&](const std::string& host) {
+    std::string url = plain.url("/echo");
+    return url.replace(url.find("127.0.0.1"), 9, host);
+  };
+  CHECK(HttpClient().send({.url = plain.url("/echo")}).ok());
+  CHECK(HttpClient().send({.url = url_at("localhost")}).ok());
+  CHECK(HttpClient({.verify = false}).send({.url = secure.url("/echo")}).ok());
+  // By the host that is connected to, not by the name that it is to have.
+  CHECK(HttpClient({.server_name = "elsewhere", .verify = false})
+            .send({.url = secure.url("/echo")})
+            .ok());
+  // Another address, which is this machine, too: the proxy is for that, unless NO_PROXY exempts it.
+  const std::string other = url_at("0.0.0.0");
+  CHECK_ERROR(HttpClient().send({.url = other}), "127.0.0.1 port 1");
+  setenv("no_proxy", "elsewhere,0.0.0.0", 1);
+  CHECK(HttpClient().send({.url = other}).ok());
+  setenv("no_proxy", "*", 1);
+  CHECK(HttpClient().send({.url = other}).ok());
+  for (size_t i = 0; i < names.size(); ++i) {
+    before[i] ? setenv(names[i], before[i]->c_str(), 1) : unsetenv(names[i]);
+  }
+}
+
 TEST_CASE("answers come piece by piece where asked") {
   LoopbackServer server(answer);
   HttpClient client;

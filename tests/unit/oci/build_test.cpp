@@ -6,7 +6,7 @@
 
 #include "core/base/files.h"
 #include "core/base/process.h"
-#include "core/oci/build_tool.h"
+#include "core/oci/image_output.h"
 #include "tests/unit/base/expect_error.h"
 
 namespace adaptdl::oci {
@@ -194,7 +194,13 @@ TEST_CASE("folders of the base keep their owner and mode when something is copie
   CHECK(copied("COPY none /new") == "drwxr-xr-x 0/0 new/\n");
   CHECK(copied("COPY none /tmp") == "");
   SpawnOptions spawn;
-  spawn.argv = {"tar", "-C", project.folder.file("src"), "-cf", project.folder.file("s.tar"),
+  spawn.argv = {"tar",
+                "-C",
+                project.folder.file("src"),
+                "-cf",
+                project.folder.file("s.tar"),
+                "--owner=0",
+                "--group=0",
                 "a.py"};
   REQUIRE(run_and_capture(spawn, Seconds(30)).status.success());
   CHECK(copied("ADD s.tar /tmp") == "-rw-r--r-- 0/0 tmp/a.py\n");
@@ -247,6 +253,30 @@ TEST_CASE("ADD unpacks tar files into the folder that it names") {
         "drwxr-xr-x 5/5 x/\n-rw-r--r-- 5/5 x/b.py\n-rwxr-x--- 5/5 x/main.py\n"
         "-rwxr-x--- 5/5 x/src/a.py\nlrwxrwxrwx 5/5 x/src/hosts -> /etc/hosts\n");
   CHECK(project.listing(project.build("FROM scratch\nCOPY b.tgz /x")) == "-rw-r--r-- 0/0 x\n");
+}
+
+TEST_CASE("what ADD unpacks keeps the archive's owners and modes, unless others are given") {
+  Project project;
+  const std::string archive = project.folder.file("root.tar");
+  REQUIRE(link(project.folder.file("main.py").c_str(), project.folder.file("su").c_str()) == 0);
+  REQUIRE(symlink("main.py", project.folder.file("link").c_str()) == 0);
+  const auto pack = [&](std::vector<std::string> arguments) {
+    SpawnOptions spawn;
+    spawn.argv = {"tar", "-C", project.folder.path(), "-f", archive, "--no-recursion"};
+    spawn.argv.insert(spawn.argv.end(), arguments.begin(), arguments.end());
+    REQUIRE(run_and_capture(spawn, Seconds(30)).status.success());
+  };
+  pack({"-c", "--owner=1000", "--group=1001", "--mode=4755", "main.py", "su", "link"});
+  pack({"-r", "--owner=0", "--group=3", "--mode=1777", "src"});
+  const auto added = [&](const std::string& line) {
+    return project.listing(project.build("FROM scratch\nADD " + line));
+  };
+  CHECK(added("root.tar src/a.py /") ==
+        "-rw-r--r-- 0/0 a.py\nlrwxrwxrwx 1000/1001 link -> main.py\n"
+        "-rwsr-xr-x 1000/1001 main.py\ndrwxrwxrwt 0/3 src/\n-rwsr-xr-x 1000/1001 su\n");
+  CHECK(added("--chown=5:6 --chmod=711 root.tar /") ==
+        "lrwxrwxrwx 5/6 link -> main.py\n-rwx--x--x 5/6 main.py\ndrwxrwxrwt 5/6 src/\n"
+        "-rwx--x--x 5/6 su\n");
 }
 
 TEST_CASE("a stage goes on from another") {
@@ -303,44 +333,23 @@ TEST_CASE("a folder without a Dockerfile is one layer below a folder of its own"
   CHECK(finish_image(make()).digest == finish_image(image).digest);
 }
 
-TEST_CASE("docker, podman and buildctl are told the same") {
-  ToolRequest request{"docker", "/p",     "/p/D", {"r.io", "a/b", "t", ""}, kPlatform, {{"X", "1"}},
-                      true,     "/o.tar", "/n"};
-  using Commands = std::vector<std::vector<std::string>>;
-  CHECK(tool_commands(request) == Commands{{"docker", "build", "--platform", "linux/amd64", "-f",
-                                            "/p/D", "-t", "r.io/a/b:t", "--build-arg", "X=1", "/p"},
-                                           {"docker", "push", "r.io/a/b:t"},
-                                           {"docker", "save", "-o", "/o.tar", "r.io/a/b:t"}});
-  request.tool = "podman";
-  CHECK(tool_commands(request)[1] ==
-        std::vector<std::string>{"podman", "push", "--digestfile", "/n", "r.io/a/b:t"});
-  request.tool = "buildctl";
-  request.output = "";
-  CHECK(tool_commands(request) ==
-        Commands{{"buildctl", "build", "--frontend", "dockerfile.v0", "--local", "context=/p",
-                  "--local", "dockerfile=/p", "--opt", "filename=D", "--opt",
-                  "platform=linux/amd64", "--opt", "build-arg:X=1", "--output",
-                  "type=image,name=r.io/a/b:t,push=true", "--metadata-file", "/n"}});
-}
-
-TEST_CASE("the first tool that answers builds, and says the digest") {
-  TemporaryDirectory folder;
-  const std::string path = getenv("PATH");  // NOLINT: every process here has one
-  const auto write = [&](const char* name, const std::string& script) {
-    replace_file(folder.file(name), "#!/bin/sh\n" + script);
-    REQUIRE(chmod(folder.file(name).c_str(), 0755) == 0);
+TEST_CASE("an archive in the folder is not packed into the next image") {
+  Project project;
+  BuildOptions options;
+  options.layers = project.layers.path();
+  const auto made = [&](const std::string& archive) {
+    const Image image = build_project(
+        empty_image(kPlatform),
+        read_context(project.folder.path(), {}, "", archive_files(project.folder.file(archive))),
+        options);
+    write_image_tar(image, project.folder.file(archive), {"localhost", "app", "latest", ""});
+    return finish_image(image).digest;
   };
-  const std::string digest = "sha256:" + std::string(64, 'a');
-  write("docker", "echo no daemon >&2; exit 1");
-  write("podman", "case $1 in version) exit 0;; push) echo " + digest + " > $3;; esac");
-  setenv("PATH", (folder.path() + ":/bin:/usr/bin").c_str(), 1);
-  CHECK(find_build_tool().tool == "podman");
-  ToolRequest request{"podman", "/p", "/p/D", {"r.io", "a/b", "t", ""}, kPlatform,
-                      {},       true, "",     folder.file("notes")};
-  CHECK(build_with_tool(request).digest == digest);
-  write("podman", "exit 3");
-  CHECK_ERROR(build_with_tool(request), "`podman build` failed: exit code 3");
-  setenv("PATH", path.c_str(), 1);
+  const std::string digest = made("src/app.tar");
+  CHECK(path_exists(project.folder.file("src/app.tar")));
+  replace_file(project.folder.file("src/app.tar.part"), "of a killed build");
+  CHECK(made("src/../src/app.tar") == digest);
+  CHECK(made("other.tar") != digest);  // src/app.tar is any file then
 }
 
 }  // namespace adaptdl::oci

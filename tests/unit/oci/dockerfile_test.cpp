@@ -112,4 +112,24 @@ TEST_CASE("a context is what is left of a folder, links as links") {
   CHECK(contains(context.warnings[0], "pipe: left out: not a file"));
 }
 
+TEST_CASE("the ignore file of a Dockerfile stands in for the folder's") {
+  TemporaryDirectory folder, other;
+  replace_file(folder.file(".dockerignore"), "a\n.*\n");
+  replace_file(folder.file("a"), "a");
+  replace_file(folder.file("b"), "b");
+  replace_file(other.file("one.Dockerfile.dockerignore"), "b\n.*\n");
+  const auto paths = [&](const std::string& dockerfile) {
+    std::string all;
+    for (const ContextFile& file : read_context(folder.path(), {}, dockerfile).files) {
+      all += file.path;
+    }
+    return all;
+  };
+  CHECK(paths(other.file("one.Dockerfile")) == "a");
+  CHECK(paths(other.file("two.Dockerfile")) == "b");
+  CHECK(paths("") == "b");
+  replace_file(other.file("two.Dockerfile.dockerignore"), "");
+  CHECK(paths(other.file("two.Dockerfile")) == ".dockerignoreab");
+}
+
 }  // namespace adaptdl::oci

@@ -1,5 +1,9 @@
 #include "core/oci/image.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "core/oci/digest.h"
 #include "core/oci/image_output.h"
 #include "core/oci/media_types.h"
@@ -203,6 +207,47 @@ TEST_CASE("an archive holds all that it names") {
   CHECK_FALSE(path_exists(folder.file("x.tar.part")));
 }
 
+TEST_CASE("an archive goes into a FIFO or device, and through a symlink, which stay") {
+  TemporaryDirectory folder;
+  Image image = empty_image(kPlatform);
+  append_layer(image, some_layer(folder), "adaptdl");
+  const auto write = [&](const std::string& name) {
+    write_image_tar(image, folder.file(name), {"localhost", "app", "v1", ""});
+  };
+  const auto type = [&](const std::string& name) {
+    struct stat status {};
+    REQUIRE(lstat(folder.file(name).c_str(), &status) == 0);
+    return status.st_mode & S_IFMT;
+  };
+  write("x.tar");
+  const std::string tar = read_file(folder.file("x.tar"), 1u << 20);
+  REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  const Fd reader = open_file(folder.file("pipe"), O_RDONLY | O_NONBLOCK);
+  REQUIRE(tar.size() < 60'000);  // fits into the FIFO while nobody reads
+  write("pipe");
+  CHECK(type("pipe") == S_IFIFO);
+  std::string got(tar.size() + 1, '\0');
+  CHECK(::read(reader.get(), got.data(), got.size()) == static_cast<ssize_t>(tar.size()));
+  CHECK(got.substr(0, tar.size()) == tar);
+
+  for (const char* target : {"/dev/null", "made.tar", "x.tar"}) {
+    CAPTURE(target);
+    const std::string name = "to-" + std::string(file_name(target));
+    REQUIRE(symlink(target, folder.file(name).c_str()) == 0);
+    write(name);
+    CHECK(type(name) == S_IFLNK);
+    CHECK_FALSE(path_exists(folder.file(name + ".part")));
+  }
+  CHECK(read_file(folder.file("made.tar"), 1u << 20) == tar);
+  CHECK(type("x.tar") == S_IFREG);
+  REQUIRE(symlink("/dev/full", folder.file("full").c_str()) == 0);
+  CHECK_ERROR(write("full"), "full: ");
+  CHECK_ERROR(write("."), "Is a directory");
+  CHECK(archive_files("").empty());
+  CHECK(archive_files(folder.file("to-made.tar")) ==
+        std::vector<std::string>{folder.file("made.tar"), folder.file("made.tar.part")});
+}
+
 // An archive with these files, the entry "L" a link to the layer.
 void write_saved(const std::string& path, const Json& manifest, const Json& config,
                  const std::string& layer) {
@@ -274,6 +319,31 @@ TEST_CASE("platforms are chosen, or what there is is told") {
   CHECK(choose_manifest(index, {"linux", "arm64", "v8"}, "x") == digest_of("b"));
   CHECK_ERROR(choose_manifest(index, {"linux", "riscv64", ""}, "x"),
               "x: no image for linux/riscv64; available: linux/arm64/v8, linux/amd64");
+  const auto chosen = [](const std::vector<const char*>& there, const Platform& wanted) {
+    Json listed;
+    for (const char* text : there) {
+      const Platform platform = parse_platform(text, "x");
+      listed["manifests"].push_back({{"digest", digest_of(text)},
+                                     {"platform",
+                                      {{"os", platform.os},
+                                       {"architecture", platform.architecture},
+                                       {"variant", platform.variant}}}});
+    }
+    const std::string digest = choose_manifest(listed.dump(), wanted, "x");
+    for (const char* text : there) {
+      if (digest == digest_of(text)) return std::string(text);
+    }
+    return digest;
+  };
+  const char *const any = "linux/amd64", *const v1 = "linux/amd64/v1", *const v2 = "linux/amd64/v2",
+                    *const v3 = "linux/amd64/v3";
+  CHECK(chosen({v3, any, v1}, kPlatform) == any);
+  CHECK(chosen({v3, v1}, kPlatform) == v1);
+  CHECK(chosen({v3, v2}, kPlatform) == v3);  // only those are there
+  CHECK(chosen({any, v3}, {"linux", "amd64", "v3"}) == v3);
+  CHECK(chosen({v2, any}, {"linux", "amd64", "v3"}) == any);
+  CHECK(chosen({"linux/arm64/v9", "linux/arm64"}, {"linux", "arm64", "v8"}) == "linux/arm64");
+  CHECK(chosen({"linux/arm/v5", "linux/arm/v7"}, {"linux", "arm", ""}) == "linux/arm/v7");
   CHECK(to_string(parse_platform("arm64", "x")) == "linux/arm64");
   CHECK(to_string(parse_platform("linux/arm64/v8", "x")) == "linux/arm64/v8");
   for (const char* text : {"", "a/", "a/b/c/d", "/a"}) {

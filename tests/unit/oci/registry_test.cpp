@@ -104,6 +104,71 @@ TEST_CASE("a busy registry is asked three times, 1 s and 3 s apart or when it sa
   CHECK(pauses.empty());
 }
 
+TEST_CASE("a registry that forbids is told with its reason and as missing access") {
+  FakeRegistry fake;
+  const HttpResponse denied{403, {}, R"({"errors": [{"code": "DENIED", "message": "expired"}]})"};
+  const auto refusal = [&](const RegistryOptions& options, const auto& action) {
+    Registry registry = open_registry(fake, "app", options);
+    try {
+      action(registry);
+    } catch (const Error& error) {
+      CHECK(error.exit_code() == ExitCode::auth);
+      CHECK(contains(error.what(), "is refused: DENIED: expired (status 403); "));
+      return std::string(error.what());
+    }
+    FAIL_CHECK("no Error");
+    return std::string();
+  };
+  const auto upload = [](Registry& registry) { registry.upload("app", blob_of("x")); };
+  fake.answer_next("HEAD", {status(403)});
+  fake.answer_next("POST", {denied});
+  CHECK(contains(refusal({}, upload), "`docker login " + fake.name() + "`"));
+  CHECK(fake.count("POST") == 1);
+  fake.answer_next("GET /v2/app/manifests", {denied});
+  refusal({}, [](Registry& registry) { registry.manifest("app", "latest"); });
+  fake.answer_next("PUT /v2/app/manifests", {denied});
+  refusal({}, [](Registry& registry) { registry.put_manifest("app", "t", kOciManifest, "{}"); });
+
+  // docker's login means nothing to a proxy.
+  fake.answer_next("POST", {denied});
+  RegistryOptions proxied;
+  proxied.proxy.url = "http://" + fake.name();
+  const std::string told = refusal(proxied, upload);
+  CHECK(contains(told, "needs the permission to use the registry through this address"));
+  CHECK_FALSE(contains(told, "login"));
+}
+
+TEST_CASE("who refuses only to look for a blob gets it") {
+  FakeRegistry fake;
+  Registry registry = open_registry(fake);
+  for (const int refused : {400, 403, 405}) {
+    CAPTURE(refused);
+    const Blob blob = blob_of(fmt::format("blob {}", refused));
+    fake.answer_next("HEAD", {status(refused)});
+    registry.upload("app", blob);
+    CHECK(fake.blobs("app").contains(blob.digest));
+  }
+  fake.answer_next("HEAD", {status(429, {{"Retry-After", "3600"}})});
+  CHECK_ERROR(registry.upload("app", blob_of("x")), "cannot look for sha256:");
+}
+
+TEST_CASE("storage elsewhere that forbids is no question of the login") {
+  HttpServer elsewhere({}, [](const HttpServerRequest&, const HttpReply& reply) {
+    reply.send({403, {}, ""});
+  });
+  FakeRegistry fake({.blobs_elsewhere = fmt::format("http://127.0.0.1:{}", elsewhere.port())});
+  Registry registry = open_registry(fake);
+  const std::string digest = fake.add_blob("app", "layer");
+  try {
+    registry.blob("app", digest, 99);
+    FAIL_CHECK("no Error");
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == ExitCode::error);
+    CHECK(contains(error.what(), "cannot read " + digest + ": status 403"));
+  }
+  elsewhere.stop(Seconds(0));
+}
+
 TEST_CASE("an upload that fails half way is begun anew") {
   FakeRegistry fake({.put_status = 202});  // and the first one is lost
   TemporaryDirectory folder;

@@ -67,12 +67,14 @@ bool is_of_a_job(const Json& object) {
 
 // Whether the cluster is still removing what deleted jobs have left.
 bool jobs_left_something(kube::Client& client) {
-  for (const kube::Resource& kind : {kube::kPods, kube::kSecrets, kube::kClaims}) {
-    const kube::ObjectList found =
-        client.list(kind, {.labels = fmt::format("{}=true", kLabelAdaptdl)});
-    if (std::any_of(found.items.begin(), found.items.end(), is_of_a_job)) return true;
-  }
-  return false;
+  const auto has_some = [&](const kube::Resource& kind, const std::string& labels) {
+    const kube::ObjectList found = client.list(kind, {.labels = labels});
+    return std::any_of(found.items.begin(), found.items.end(), is_of_a_job);
+  };
+  const std::string labels = fmt::format("{}=true", kLabelAdaptdl);
+  // Claims that other programs made, such as AdaptDL's own, need not have the label.
+  return has_some(kube::kPods, labels) || has_some(kube::kSecrets, labels) ||
+         has_some(kube::kClaims, "");
 }
 
 std::string owned_by(const std::string& name_space) {
@@ -188,11 +190,22 @@ std::string other_thing_in(kube::Client& client, const std::string& name_space) 
   return "";
 }
 
+// The cluster would delete jobs with their definition.
+void refuse_jobs(kube::Client& client) {
+  const size_t jobs = count_jobs(client);
+  if (jobs == 0) return;
+  fail(
+      "{} AdaptDLJob{} submitted meanwhile, so the definition of jobs is kept: delete them and "
+      "uninstall again, or give --keep-jobs",
+      jobs, jobs == 1 ? " was" : "s were");
+}
+
 // Polls until `done` returns true; false if it timed out.
-bool wait_until(Monotonic::time_point end, const std::function<bool()>& done) {
+bool wait_until(Monotonic::time_point end, const std::function<bool()>& done,
+                Seconds interval = kPollInterval) {
   while (!done()) {
     if (Monotonic::now() >= end) return false;
-    std::this_thread::sleep_for(kPollInterval);
+    std::this_thread::sleep_for(interval);
   }
   return true;
 }
@@ -325,8 +338,13 @@ void remove_installation(kube::Client& client, const std::string& name_space, bo
       }
     }
     // Without the definition the cluster would not find the owners of these objects, and keep them.
-    if (place.name == kDefinition &&
-        !wait_until(end, [&] { return !jobs_left_something(client); })) {
+    // It lists much of the cluster.
+    const auto jobs_are_gone = [&] {
+      const bool left = jobs_left_something(client);
+      refuse_jobs(client);  // right before the definition goes
+      return !left;
+    };
+    if (place.name == kDefinition && !wait_until(end, jobs_are_gone, 5 * kPollInterval)) {
       throw Error("pods, secrets or volume claims of deleted jobs still exist; try again later",
                   ExitCode::timeout);
     }

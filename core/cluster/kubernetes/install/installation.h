@@ -58,8 +58,9 @@ size_t count_jobs(kube::Client& client);
 // the operators' placeholder pods. Waits for the end of each, for `patience` in all. With
 // `keep_jobs` it keeps the jobs, their definition, and the namespace with the Secrets of their
 // tokens and of the supervisor's certificate. Without it, it keeps a namespace with jobs, claims,
-// workloads, Services, Secrets or ConfigMaps of others. Calls `news` for each object. Skips what is
-// already removed, so that it can be called again.
+// workloads, Services, Secrets or ConfigMaps of others, and throws Error before it removes the
+// definition if there are jobs by then. Calls `news` for each object. Skips what is already
+// removed, so that it can be called again.
 void remove_installation(kube::Client& client, const std::string& name_space, bool keep_jobs,
                          Seconds patience, const std::function<void(const std::string&)>& news);
 

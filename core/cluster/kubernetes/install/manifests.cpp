@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "core/base/crypto.h"
 #include "core/base/number.h"
 #include "core/cluster/kubernetes/install/manifest_files.h"
 #include "core/formats/yaml.h"
@@ -158,6 +159,12 @@ Json operator_arguments(const Values& values, const std::string& name_space) {
   return arguments;
 }
 
+// The operators read the file only once, so that another one must replace their pods.
+Json pod_annotations(const Values& values) {
+  if (values.client_authorities.empty()) return {};
+  return {{"adaptdl/webhook-client-ca", to_hex(sha256(bytes_of(values.client_authorities)))}};
+}
+
 // Only jobs of these namespaces are validated.
 Json webhook_selector(const std::vector<std::string>& namespaces) {
   if (namespaces.empty()) return {};
@@ -205,6 +212,8 @@ Blanks blanks_of(const Values& values, const std::string& name_space, const Json
           {"replicas", values.replicas},
           {"resources", values.resources},
           {"tolerations", values.tolerations},
+          {"node_selector", values.node_selector},
+          {"pod_annotations", pod_annotations(values)},
           {"arguments", operator_arguments(values, name_space)},
           {"supervisor_port", values.supervisor.target_port},
           {"metrics_port", values.metrics.target_port},

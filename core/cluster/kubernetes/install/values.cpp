@@ -25,6 +25,7 @@ constexpr std::array kTexts = {"image.repository",
                                "sched.policy",
                                "sched.interval",
                                "sched.acceleratorLabel",
+                               "sched.nodeSelector",
                                "metrics.serviceMonitor.namespace",
                                "metrics.serviceMonitor.interval",
                                "docker-registry.fullnameOverride",
@@ -168,10 +169,25 @@ void read_image(const YamlNode& node, Values& values) {
   image.finish();
 }
 
+// Labels of nodes, merged into the default; null removes one of these. All values are texts: true
+// and 8, too.
+void read_selector(const YamlNode& node, Json& selector) {
+  YamlMapping mapping(node, true);
+  for (const std::string& key : mapping.keys()) {
+    const YamlNode value = mapping.find(key);
+    if (given(value)) {
+      selector[key] = value.text();
+    } else {
+      selector.erase(key);
+    }
+  }
+}
+
 void read_sched(const YamlNode& node, Values& values) {
   YamlMapping sched(node, true);
   sched.read("replicas", values.replicas, 1, kMostOperators);
   read_resources(sched, "resources", values.resources);
+  read_selector(sched.find("nodeSelector"), values.node_selector);
   read_text(sched, "policy", values.policy);
   YamlMapping options(sched.find("policyOptions"), true);
   for (const std::string& key : options.keys()) {
@@ -255,6 +271,9 @@ void keep_text(const YamlNode& node, Json& json, std::string_view path) {
   }
   if (path.empty()) {
     if (node.is_scalar() && !json.is_null()) json = node.text();
+    if (!node.is_mapping()) return;
+    YamlMapping mapping(node);
+    for (const std::string& key : mapping.keys()) keep_text(mapping.find(key), json[key], path);
     return;
   }
   const size_t dot = std::min(path.find('.'), path.size());

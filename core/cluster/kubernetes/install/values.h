@@ -56,6 +56,7 @@ struct Values {
   int replicas = 2;  // sched.replicas
   Json resources = {{"requests", {{"cpu", "100m"}, {"memory", "128Mi"}}},
                     {"limits", {{"memory", "512Mi"}}}};  // sched.resources
+  Json node_selector = {{"kubernetes.io/os", "linux"}};  // sched.nodeSelector
   std::string policy = std::string(default_policy());    // sched.policy
   std::map<std::string, double> policy_options;          // sched.policyOptions
   std::string interval = "60s";                          // sched.interval

@@ -22,7 +22,7 @@ namespace adaptdl::kubernetes {
 
 struct WebhookOptions {
   std::string name_space;  // of the Secret and of the service
-  std::string address = "0.0.0.0";
+  std::string address = "*";
   uint16_t port = 8443;                    // 0: any free one
   double certificate_life_s = 90 * 86400;  // > 0
   // PEM: whom a client's certificate must come from; none: clients need none.

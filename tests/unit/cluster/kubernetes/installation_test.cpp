@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "core/cluster/kubernetes/cluster_cache.h"
+#include "core/cluster/kubernetes/jobs/pod_object.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/cluster/kubernetes/fake_kinds.h"
 
@@ -13,13 +14,17 @@ namespace adaptdl::kubernetes::installation_test {
 namespace {
 
 const kube::Resource kCronJobs{"batch", "v1", "cronjobs", "", "", ""};
+const kube::Resource kDefinitions{
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "", "", ""};
 
 struct Lab {
   kube::FakeApi api{{{kube::kNamespaces, "Namespace", false},
                      {kube::kDeployments, "Deployment"},
                      {kube::kServices, "Service"},
                      {kube::kClaims, "PersistentVolumeClaim"},
-                     {kCronJobs, "CronJob"}}};
+                     {kCronJobs, "CronJob"},
+                     {kTestJobs, "AdaptDLJob"},
+                     {kDefinitions, "CustomResourceDefinition", false}}};
   kube::Client client{api.config()};
   std::vector<std::string> said;
 
@@ -38,16 +43,24 @@ struct Lab {
 
   void put(const kube::Resource& kind, const char* name_of_kind, const std::string& name,
            Json labels = {{kLabelInstalled, "adaptdl"}}) {
-    const bool whole = kind.plural == kube::kNamespaces.plural;
+    const bool whole =
+        kind.plural == kube::kNamespaces.plural || kind.plural == kDefinitions.plural;
     api.put(kind.in(whole ? "" : "adaptdl"),
             {{"apiVersion", kind.group.empty() ? "v1" : kind.group + "/v1"},
              {"kind", name_of_kind},
              {"metadata", {{"name", name}, {"labels", std::move(labels)}}}});
   }
 
-  void uninstall(bool keep_jobs = false) {
-    remove_installation(client, "adaptdl", keep_jobs, Seconds(20),
-                        [this](const std::string& line) { said.push_back(line); });
+  void put_definition() { put(kDefinitions, "CustomResourceDefinition", kDefinition); }
+  bool has_definition() { return client.find(kDefinitions.named(kDefinition)).has_value(); }
+
+  // `meanwhile`, when the operators are gone.
+  void uninstall(bool keep_jobs = false, Seconds patience = Seconds(20),
+                 const std::function<void()>& meanwhile = {}) {
+    remove_installation(client, "adaptdl", keep_jobs, patience, [&](const std::string& line) {
+      said.push_back(line);
+      if (meanwhile && line.starts_with("Deployment ")) meanwhile();
+    });
   }
 
   bool has_namespace() { return client.find(kube::kNamespaces.named("adaptdl")).has_value(); }
@@ -160,6 +173,50 @@ TEST_CASE("uninstalled: placeholders go, also where the namespace was there befo
   older.uninstall();
   CHECK(older.has_namespace());
   CHECK_FALSE(older.client.find(kube::kPods.in("adaptdl", "adaptdl-placeholder-1")));
+}
+
+TEST_CASE("uninstalled: jobs that were submitted meanwhile stay, and so does their definition") {
+  Lab lab;
+  lab.put_definition();
+  const auto submit = [&lab] { lab.put(kTestJobs, "AdaptDLJob", "late", Json::object()); };
+  CHECK_ERROR(lab.uninstall(false, Seconds(20), submit),
+              "1 AdaptDLJob was submitted meanwhile, so the definition of jobs is kept");
+  CHECK(lab.has_definition());
+  CHECK(lab.client.find(kTestJobs.in("adaptdl", "late")));
+  CHECK_ERROR(lab.uninstall(), "or give --keep-jobs");
+  lab.uninstall(true);
+  CHECK(lab.has_definition());
+  lab.api.erase(kTestJobs.in("adaptdl", "late"));
+  lab.uninstall();
+  CHECK_FALSE(lab.has_definition());
+  CHECK_FALSE(lab.has_namespace());
+}
+
+TEST_CASE("uninstalled: the definition waits until claims of deleted jobs are gone") {
+  const kube::Resource claim = kube::kClaims.in("team", "adaptdl-pvc-1");
+  Lab lab;
+  lab.put_definition();
+  const auto put_claim = [&](const Json& labels, const char* owner) {
+    const Json owners = Json::array({{{"apiVersion", "adaptdl.petuum.com/v1"},
+                                      {"kind", owner},
+                                      {"name", "net"},
+                                      {"uid", "0f8fad5b"}}});
+    lab.api.put(
+        kube::kClaims.in("team"),
+        {{"apiVersion", "v1"},
+         {"kind", "PersistentVolumeClaim"},
+         {"metadata", {{"name", claim.name}, {"labels", labels}, {"ownerReferences", owners}}}});
+  };
+  for (const Json& labels : {Json{{kLabelAdaptdl, "true"}}, Json::object()}) {
+    put_claim(labels, "AdaptDLJob");
+    CHECK_ERROR(lab.uninstall(false, Seconds(0.01)), "volume claims of deleted jobs still exist");
+    CHECK(lab.has_definition());
+    lab.api.erase(claim);
+  }
+  put_claim(Json::object(), "Deployment");
+  lab.uninstall();
+  CHECK_FALSE(lab.has_definition());
+  CHECK(lab.client.find(claim));
 }
 
 TEST_CASE("uninstalled: jobs that stay keep what their tokens are made from") {

@@ -332,6 +332,37 @@ TEST_CASE("an operator that goes serves until nobody is sent to it any more") {
         Json({container["command"][0], "__storage", "--", "wait", "5"}));
 }
 
+TEST_CASE("another authority of the webhook's clients replaces the operators' pods") {
+  const auto pod = [](const std::string& authority) {
+    return operator_pod(objects_of(kImage + "webhook: {clientCA: '" + authority + "'}"));
+  };
+  CHECK(pod("one") != pod("other"));
+  CHECK(pod("one") == pod("one"));
+  CHECK_FALSE(operator_pod(objects_of(kImage))["metadata"].contains("annotations"));
+}
+
+TEST_CASE("operators and registry are on Linux nodes, the operators on those that are chosen") {
+  const std::string registry = "docker-registry: {enabled: true}\n";
+  const auto selectors = [](const std::vector<Json>& objects) {
+    return Json::array({operator_pod(objects)["spec"]["nodeSelector"],
+                        find(objects, "Deployment",
+                             "adaptdl-registry")["spec"]["template"]["spec"]["nodeSelector"]});
+  };
+  const Json linux = {{"kubernetes.io/os", "linux"}};
+  CHECK(selectors(objects_of(kImage + registry)) == Json::array({linux, linux}));
+  const Json chosen = {
+      {"kubernetes.io/os", "linux"}, {"kubernetes.io/arch", "arm64"}, {"pool", "8"}};
+  CHECK(selectors(objects_of(kImage + registry +
+                             "sched: {nodeSelector: {kubernetes.io/arch: arm64, pool: 8}}")) ==
+        Json::array({chosen, linux}));
+  CHECK(values_of("sched: {nodeSelector: {kubernetes.io/os: null}}").node_selector ==
+        Json::object());
+  CHECK(read_values(parse_yaml("", "v", {"sched.nodeSelector={kubernetes.io/arch: arm64}"}))
+            .node_selector["kubernetes.io/arch"] == "arm64");
+  CHECK_ERROR(values_of("sched: {nodeSelector: [linux]}"), "sched.nodeSelector");
+  CHECK_ERROR(values_of("sched: {nodeSelector: {pool: [a]}}"), "sched.nodeSelector.pool");
+}
+
 TEST_CASE("the webhook sees jobs alone, and cannot stop them") {
   const Json hook = find(objects_of(kImage), "ValidatingWebhookConfiguration",
                          kWebhookConfiguration)["webhooks"][0];
@@ -435,6 +466,9 @@ TEST_CASE("text that looks like a number is kept as it was written") {
         Json({{"image", {{"tag", nullptr}, {"digest", nullptr}, {"repository", nullptr}}}}));
   CHECK(kept("sched: {replicas: 3, policyOptions: {a: 0.50}}") ==
         Json({{"sched", {{"replicas", 3}, {"policyOptions", {{"a", 0.5}}}}}}));
+  CHECK(kept("sched: {nodeSelector: {pool: 1.10, spot: true, kubernetes.io/os: null}}")["sched"] ==
+        Json({{"nodeSelector",
+               {{"pool", "1.10"}, {"spot", "true"}, {"kubernetes.io/os", nullptr}}}}));
   CHECK(kept("image: text") == Json({{"image", "text"}}));
   CHECK(kept("") == Json::object());
 }
