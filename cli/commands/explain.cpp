@@ -28,28 +28,33 @@ struct Alternative {
 };
 
 // The policy's `growth`: the largest multiple of the replicas measured so far that it gives a job.
-// For another cluster the default policy's, as not every user may read the operator's options.
-double growth(const Arguments& arguments) {
+// None if it gives what was asked for. For another cluster the default policy's, as not every user
+// may read the operator's options.
+std::optional<double> growth(const Arguments& arguments) {
   PolicyChoice policy{.name = std::string(default_policy())};
   try {
     policy = present_policy(chosen_cluster(arguments), arguments.verbose());
   } catch (const Error&) {
     if (chosen_cluster(arguments).local()) throw;
   }
-  for (const PolicyOption& option : info_of(policy).options) {
+  const PolicyInfo& info = info_of(policy);
+  if (!info.adapts) return std::nullopt;
+  for (const PolicyOption& option : info.options) {
     if (option.name == "growth") return value_of(option, policy);
   }
   return kGrowth;
 }
 
 // Goodput with 1, 2, ... replicas, each with its best batch, on one machine.
-std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints, double growth) {
+std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints,
+                                      std::optional<double> growth) {
   std::vector<Alternative> result;
   if (!hints.perf || !hints.grad || !hints.batch) return result;
   JobSnapshot snapshot;
   snapshot.max_replicas = std::max(1, job.max_replicas.value_or(kMostRows));
   snapshot.hints = hints;
-  const int limit = replica_limit(snapshot, growth);
+  const int fed =
+      static_cast<int>(std::min<int64_t>(kMostRows, hints.batch->max / hints.batch->atomic_min));
   const GoodputModel model(*hints.perf, *hints.grad, hints.batch->initial);
   for (int n = 1; n <= std::min(snapshot.max_replicas, kMostRows); ++n) {
     Alternative row;
@@ -65,7 +70,9 @@ std::vector<Alternative> alternatives(const JobView& job, const JobHints& hints,
       row.note = "now";
     } else if (n < job.min_replicas) {
       row.note = "below the job's minimum";
-    } else if (n > limit) {
+    } else if (growth && n > fed) {
+      row.note = "more than batch.max / batch.atomic_min allows";
+    } else if (growth && n > replica_limit(snapshot, *growth)) {
       row.note =
           fmt::format("not yet: it has been measured with {} at most", hints.max_profiled_replicas);
     }

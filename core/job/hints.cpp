@@ -192,6 +192,8 @@ SchedulingHints hints_from_json(const Json& object, const std::string& where,
       if (replicas) hints.max_profiled_replicas = static_cast<int>(*replicas);
     } else if (key == "gradientAccumulation") {
       hints.accumulation = json_get_or<bool>(object, key, where, false);
+    } else if (key == "halvesAlone") {
+      hints.halves_alone = json_get_or<bool>(object, key, where, false);
     } else if (key == "gradParams") {
       hints.grad = grad_params_from_json(value, where + ": gradParams");
     } else if (key == "perfParams") {
@@ -240,6 +242,7 @@ Json to_json(const SchedulingHints& hints) {
     object["localBszBounds"] =
         Json::array({value_or_null(hints.atomic_min), value_or_null(hints.atomic_max)});
   }
+  if (hints.halves_alone) object["halvesAlone"] = true;
   if (!hints.accelerator.empty()) object["accelerator"] = hints.accelerator;
   for (const auto& [kind, known] : hints.accelerators) {
     object["accelerators"][kind] = {
@@ -285,6 +288,7 @@ JobHints job_hints(const SchedulingHints& hints) {
     batch.atomic_min = hints.atomic_min.value_or(1);
     batch.atomic_max = hints.atomic_max.value_or(0);
     batch.accumulation = hints.accumulation;
+    batch.halves_alone = hints.halves_alone;
     result.batch = batch;
   }
   result.max_profiled_replicas = hints.max_profiled_replicas.value_or(0);

@@ -33,6 +33,7 @@ struct SchedulingHints {
   std::optional<int64_t> max_batch;               // maxBatchSize, >= initial; none: not adaptive
   std::optional<int> max_profiled_replicas;       // maxProfiledReplicas, >= 0
   bool accumulation = false;                      // gradientAccumulation
+  bool halves_alone = false;                      // halvesAlone: BatchBounds::halves_alone
   std::optional<GradParams> grad;                 // gradParams {norm, var}
   std::optional<PerfParams> perf;                 // perfParams {alpha_c, ..., gamma}
   std::string accelerator;                        // accelerator: the kind that perf is of; ""

@@ -17,6 +17,18 @@ void add_single_node(const KindRoom& room, int kind, int least, int most,
   if (room.per_node >= least && room.per_node <= largest) all.push_back({kind, 1, room.per_node});
 }
 
+// The fewest nodes that can hold so many replicas in equal shares; 0: there are none.
+int fewest_nodes(const KindRoom& room, int replicas) {
+  if (replicas <= room.single) return 1;
+  int64_t nodes = 0;
+  for (const KindRoom::Shares& next : room.shares) {
+    const int64_t needed = (replicas - 1) / next.replicas + 1;
+    nodes += next.nodes;
+    if (needed <= nodes) return static_cast<int>(needed);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Configuration> list_configurations(std::span<const KindRoom> kinds, int least,
@@ -33,12 +45,8 @@ std::vector<Configuration> list_configurations(std::span<const KindRoom> kinds, 
   }
   if (!all.empty()) return all;
   for (size_t k = 0; k < kinds.size(); ++k) {
-    const KindRoom& room = kinds[k];
-    if (room.per_node < 1) continue;
-    const int nodes = (least - 1) / room.per_node + 1;
-    if (nodes == 1 ? least <= room.single : nodes <= room.whole_nodes) {
-      all.push_back({static_cast<int>(k), nodes, least});
-    }
+    const int nodes = fewest_nodes(kinds[k], least);
+    if (nodes > 0) all.push_back({static_cast<int>(k), nodes, least});
   }
   return all;
 }

@@ -19,16 +19,22 @@ struct Configuration {
 
 // What a kind of nodes can hold of a job.
 struct KindRoom {
-  int whole_nodes = 0;  // nodes that can hold `per_node` replicas
-  int per_node = 0;     // replicas that fill the kind's largest node
-  int single = 0;       // most replicas on one node now, <= per_node
+  struct Shares {  // so many nodes that can hold so many replicas each, both >= 1
+    int nodes = 0;
+    int replicas = 0;
+  };
+
+  int whole_nodes = 0;         // nodes that can hold `per_node` replicas
+  int per_node = 0;            // replicas that fill the kind's largest node
+  int single = 0;              // most replicas on one node now, <= per_node
+  std::vector<Shares> shares;  // of nodes for a job on several now, by descending replicas
 };
 
 // On one node: 1, 2, 4, ... and per_node replicas. On n >= 2 nodes: n * per_node replicas. The
 // result has all of these with `least` to `most` replicas, ordered by kind, then replicas. If no
-// kind has any, it has the ways to run exactly `least` replicas on the fewest nodes, so that a job
-// can run whose bounds (3 to 3) or whose measurements (2 so far, but a minimum of 8) allow nothing
-// else. Requires: 1 <= least.
+// kind has any, it has the ways to run exactly `least` replicas on the fewest nodes in equal
+// shares, so that a job can run whose bounds (3 to 3), whose measurements (2 so far, but a minimum
+// of 8) or whose nodes (of 8 and 7, but a minimum of 10) allow nothing else. Requires: 1 <= least.
 std::vector<Configuration> list_configurations(std::span<const KindRoom> kinds, int least,
                                                int most);
 

@@ -95,6 +95,7 @@ class Round {
         for (size_t r = 0; r < capacity.size(); ++r) {
           key.push_back(packing_.free().free(node, static_cast<int>(r)));
         }
+        key.push_back(packing_.takes_distributed(node));
         Group& group = groups[key];
         group.node = node;
         ++group.count;
@@ -103,19 +104,25 @@ class Round {
     }
   }
 
+  static int fits(const FreeResources& free, size_t j, int node) {
+    return static_cast<int>(
+        std::min<int64_t>(free.fits(static_cast<int>(j), node), std::numeric_limits<int>::max()));
+  }
+
   KindRoom room_of(size_t j, size_t kind) const {
-    const auto fits = [j](const FreeResources& free, int node) {
-      return static_cast<int>(
-          std::min<int64_t>(free.fits(static_cast<int>(j), node), std::numeric_limits<int>::max()));
-    };
     KindRoom room;
     for (const Group& group : groups_[kind]) {
-      room.per_node = std::max(room.per_node, fits(empty_, group.node));
-      room.single = std::max(room.single, fits(packing_.free(), group.node));
+      room.per_node = std::max(room.per_node, fits(empty_, j, group.node));
     }
+    std::map<int, int, std::greater<>> nodes;  // by the replicas that they can hold
     for (const Group& group : groups_[kind]) {
-      if (fits(packing_.free(), group.node) >= room.per_node) room.whole_nodes += group.count;
+      const int replicas = fits(packing_.free(), j, group.node);
+      if (replicas < 1) continue;
+      room.single = std::max(room.single, replicas);
+      if (replicas >= room.per_node) room.whole_nodes += group.count;
+      if (packing_.takes_distributed(group.node)) nodes[replicas] += group.count;
     }
+    for (const auto& [replicas, count] : nodes) room.shares.push_back({count, replicas});
     return room;
   }
 
@@ -141,6 +148,11 @@ class Round {
       goodput.push_back(
           perf_.table(job.hints, k, assumed_power(job), valuation_.largest_batch(job)));
     }
+    uneven_.push_back(std::ranges::any_of(rooms, [&job](const KindRoom& room) {
+      int64_t replicas = 0;
+      for (const auto& [nodes, each] : room.shares) replicas += int64_t{nodes} * each;
+      return replicas > 0 && replicas >= job.min_replicas;
+    }));
     const std::optional<Configuration> present = present_of(job);
     held_[j] = job.settling && present && !pinned_[j];
     std::vector<Configuration> configurations =
@@ -321,8 +333,9 @@ class Round {
     if (nodes.empty()) {
       if (options_of_[j].empty()) {
         return job.nodes.empty()
-                   ? fmt::format("it waits because the nodes cannot hold {} of its replicas{}",
-                                 std::max(job.min_replicas, 1), lacking(job))
+                   ? fmt::format("it waits because the nodes cannot hold {} of its replicas{}{}",
+                                 std::max(job.min_replicas, 1),
+                                 uneven_[j] ? " in equal shares" : "", lacking(job))
                    : "it stops because its nodes are gone and it has just been restarted";
       }
       const std::string verb = job.nodes.empty() ? "it waits" : "it stops for now";
@@ -362,6 +375,7 @@ class Round {
   FreeResources empty_;                          // the nodes without any jobs
   std::vector<std::vector<Group>> groups_;       // by kind
   std::vector<std::vector<Option>> options_of_;  // by job
+  std::vector<bool> uneven_;                     // by job: a kind holds its least, in some shares
   std::vector<double> unassigned_;               // by job: value without allocation
   std::vector<double> moving_;                   // by job: lost by a move
   std::vector<int> present_;                     // by job: 0 if its first option is the present one

@@ -51,7 +51,7 @@ Packing::Free Packing::free_on(int node) const {
   for (size_t r = 0; r < snapshot_.resources.size(); ++r) {
     free.push_back(free_.free(node, static_cast<int>(r)));
   }
-  free.push_back(distributed_[static_cast<size_t>(node)] < 0);
+  free.push_back(takes_distributed(node));
   return free;
 }
 

@@ -55,6 +55,8 @@ class Packing {
 
   const NodeList& nodes(int job) const { return nodes_[static_cast<size_t>(job)]; }
   const FreeResources& free() const { return free_; }
+  // Whether a job of several nodes may come to the node: none is there.
+  bool takes_distributed(int node) const { return distributed_[static_cast<size_t>(node)] < 0; }
 
  private:
   // What is free on a node, by resource, and last whether jobs of several nodes keep off it because

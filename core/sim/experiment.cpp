@@ -58,7 +58,10 @@ std::unique_ptr<Policy> make_simulated_policy(const std::string& name,
                                               const std::map<std::string, double>& options,
                                               const SimCluster& cluster,
                                               const std::vector<ClusterNode>& nodes) {
-  const std::string kind = nodes.front().accelerator;  // the only one, see check_nodes()
+  // The first node's with GPUs: for these policies the only one, see check_nodes().
+  const auto has_gpu = [](const ClusterNode& node) { return gpus_of(node) > 0; };
+  const auto first = std::find_if(nodes.begin(), nodes.end(), has_gpu);
+  const std::string kind = first == nodes.end() ? "" : first->accelerator;
   const auto truth = [&cluster, kind](const std::string& job) {
     const SimCluster::Job& found = cluster.job(job);
     return TrueJob{&found.state.profile(), kind, found.state.epochs_finished(),

@@ -33,11 +33,10 @@ double time_alone(const Profile& profile, const std::string& kind, double gpus, 
                   double rescale_s) {
   ADAPTDL_CHECK(gpus > 0 && gpus_per_node > 0);
   const double most = std::min<double>(profile.max_replicas(), std::max(1.0, std::floor(gpus)));
-  auto left = static_cast<int>(most);
-  std::vector<int> placement;
-  for (; left > 0; left -= placement.back()) placement.push_back(std::min(left, gpus_per_node));
+  std::vector<int> nodes;
+  for (int rank = 0; rank < static_cast<int>(most); ++rank) nodes.push_back(rank / gpus_per_node);
   SimJob job(profile, 0);
-  job.place(placement, rescale_s, 0, profile.measured_kind(kind));
+  job.place(nodes, rescale_s, 0, profile.measured_kind(kind));
   while (!job.finished()) job.advance(60, 0);
   return job.finished_after() / std::min(gpus, 1.0);
 }

@@ -150,6 +150,7 @@ std::string plot_svg(const std::vector<PlotRun>& runs) {
       applications.emplace(job.application, 0);
       end_s = std::max(end_s, job.completed_s);
     }
+    for (const GpuSpan& span : run.spans) end_s = std::max(end_s, span.to_s);
   }
   size_t count = 0;
   for (auto& [name, index] : applications) index = count++;

@@ -123,10 +123,11 @@ void SimCluster::allocate(const std::string& name, const std::vector<std::string
   const Placement placement = placement_of(indices);
   if (options_.rules.same_shape_free && job.accelerator == before && !placement.empty() &&
       placement == job.state.gpus_per_node()) {
+    job.state.move(indices);
     tell(Kind::allocate, name, &job);
     return;
   }
-  job.state.place(placement, rescale_cost_s(job), start_cost_s(job).value_or(0),
+  job.state.place(indices, rescale_cost_s(job), start_cost_s(job).value_or(0),
                   profile.measured_kind(job.accelerator));
   if (!nodes.empty()) {
     if (job.started_s < 0) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/base/error.h"
 #include "core/sim/baselines/fixed_batch.h"
@@ -12,27 +11,34 @@ namespace adaptdl {
 SimJob::SimJob(const Profile& profile, int64_t fixed_batch)
     : profile_(&profile), fixed_batch_(profile.fixed_batch().value_or(fixed_batch)) {}
 
-void SimJob::place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s,
+void SimJob::place(const std::vector<int>& nodes, double rescale_s, double start_s,
                    const std::string& kind) {
   const bool in_vain = arrival_.has_value();
   arrival_.reset();
-  const int replicas = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
-  if (in_vain && gpus_per_node == gpus_per_node_ && kind == kind_) return;
-  const bool all_start = replicas > 0 && (replicas_ == 0 || kind != kind_);
-  if (all_start) {
-    take(gpus_per_node, kind, start_s + rescale_s);
-  } else if (start_s <= 0 || replicas <= replicas_) {
-    take(gpus_per_node, kind, rescale_s);
+  if (in_vain && nodes == nodes_ && kind == kind_) return;
+  const bool some_stay =
+      kind == kind_ &&
+      std::find_first_of(nodes.begin(), nodes.end(), nodes_.begin(), nodes_.end()) != nodes.end();
+  if (!nodes.empty() && !some_stay) {
+    take(nodes, kind, start_s + rescale_s);
+  } else if (start_s <= 0 || nodes.size() <= nodes_.size()) {
+    take(nodes, kind, rescale_s);
   } else {
-    arrival_ = {gpus_per_node, kind, replicas, start_s, rescale_s};
+    arrival_ = {nodes, kind, start_s, rescale_s};
   }
 }
 
-void SimJob::take(const std::vector<int>& gpus_per_node, const std::string& kind,
-                  double rescale_s) {
-  gpus_per_node_ = gpus_per_node;
-  if (!gpus_per_node.empty()) kind_ = kind;
-  replicas_ = std::accumulate(gpus_per_node.begin(), gpus_per_node.end(), 0);
+void SimJob::move(const std::vector<int>& nodes) {
+  ADAPTDL_CHECK(placement_of(nodes) == gpus_per_node_);
+  arrival_.reset();
+  nodes_ = nodes;
+}
+
+void SimJob::take(const std::vector<int>& nodes, const std::string& kind, double rescale_s) {
+  nodes_ = nodes;
+  gpus_per_node_ = placement_of(nodes);
+  if (!nodes.empty()) kind_ = kind;
+  replicas_ = static_cast<int>(nodes.size());
   rescale_left_s_ = replicas_ > 0 ? rescale_s : 0;
   if (replicas_ > 0) choose_batch();
 }
@@ -51,7 +57,7 @@ void SimJob::advance(double seconds, double interference) {
     if (arrival_->after_s > 0 || finished()) continue;
     const Arrival arrived = *arrival_;
     arrival_.reset();
-    take(arrived.gpus_per_node, arrived.kind, arrived.rescale_s);
+    take(arrived.nodes, arrived.kind, arrived.rescale_s);
   }
   if (seconds > 0 && !finished()) train(seconds, interference);
 }
@@ -103,7 +109,8 @@ void SimJob::observe(const StepTime& time) {
   for (const PerfObservation& seen : observed) {
     if (seen.nodes == nodes && seen.replicas == replicas_ && seen.atomic == atomic) return;
   }
-  observed.push_back({nodes, replicas_, atomic, time.step_s - time.sync_s, time.step_s});
+  const double accum_s = std::max(time.step_s - time.sync_s, 1e-6 * time.step_s);
+  observed.push_back({nodes, replicas_, atomic, accum_s, time.step_s});
   max_profiled_ = std::max(max_profiled_, replicas_);
   perf = fit_perf_params(observed);
 }

@@ -24,13 +24,16 @@ class SimJob {
   // `fixed_batch`: the total batch that its user chose; 0 = adaptive. Borrows the profile.
   SimJob(const Profile& profile, int64_t fixed_batch);
 
-  // `gpus_per_node`: of one node after another, in order of rank; empty: no allocation. The job
-  // holds its GPUs from now on, and makes progress after `rescale_s`. Additional replicas take part
-  // `start_s` later: until then the job trains with its present replicas, if any, and then it
-  // rescales. Another place() before that discards the new replicas. `kind`: of the accelerators,
-  // one of profile.kinds(); all replicas start again on another kind.
-  void place(const std::vector<int>& gpus_per_node, double rescale_s, double start_s = 0,
+  // `nodes`: the node of each replica, by rank; empty: no allocation. The job holds its GPUs from
+  // now on, and makes progress after `rescale_s`. Additional replicas take part `start_s` later:
+  // until then the job trains with its present replicas, if any, and then it rescales. Another
+  // place() before that discards the new replicas. `kind`: of the accelerators, one of
+  // profile.kinds(). On another kind, or if none of its nodes stays, all replicas start again.
+  void place(const std::vector<int>& nodes, double rescale_s, double start_s = 0,
              const std::string& kind = "");
+
+  // To other nodes with the same gpus_per_node(), at no cost. Discards replicas that are starting.
+  void move(const std::vector<int>& nodes);
 
   // Advances by `seconds`. `interference`: the fraction of its speed lost to neighbours, in [0, 1).
   void advance(double seconds, double interference);
@@ -43,6 +46,7 @@ class SimJob {
   double remaining_progress() const;
   int replicas() const { return replicas_; }  // that train
   bool rescaling() const { return rescale_left_s_ > 0; }
+  // Of one node after another, in order of rank.
   const std::vector<int>& gpus_per_node() const { return gpus_per_node_; }
   const std::string& kind() const { return kind_; }
   const BatchChoice& batch() const { return batch_; }
@@ -54,25 +58,24 @@ class SimJob {
 
  private:
   struct Arrival {  // of replicas that are starting
-    std::vector<int> gpus_per_node;
+    std::vector<int> nodes;
     std::string kind;
-    int replicas = 0;
     double after_s = 0, rescale_s = 0;
   };
   struct Measured {  // on one kind
     std::vector<PerfObservation> observed;
     std::optional<PerfParams> perf;
   };
-  void take(const std::vector<int>& gpus_per_node, const std::string& kind, double rescale_s);
+  void take(const std::vector<int>& nodes, const std::string& kind, double rescale_s);
   void train(double seconds, double interference);
-  int held() const { return arrival_ ? arrival_->replicas : replicas_; }
+  int held() const { return arrival_ ? static_cast<int>(arrival_->nodes.size()) : replicas_; }
   double total_batch() const;
   void observe(const StepTime& time);
   void choose_batch();
 
   const Profile* profile_;
   int64_t fixed_batch_;
-  std::vector<int> gpus_per_node_;
+  std::vector<int> nodes_, gpus_per_node_;  // of the replicas that train
   std::string kind_;
   int replicas_ = 0;
   std::optional<Arrival> arrival_;

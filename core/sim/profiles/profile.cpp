@@ -76,8 +76,13 @@ void Profile::take_bounds(const ProfileData& data) {
   if (max_batch_ < initial_batch_) {
     fail("max_batch is {}; it must be at least initial_batch, {}", max_batch_, initial_batch_);
   }
+  const auto& given = data.max_replicas;
+  if (given && (*given < 1 || *given > kMaxReplicas)) {
+    fail("max_replicas is {}; from 1 to {} are allowed", *given, kMaxReplicas);
+  }
   for (const auto& [kind, times] : times_) {
-    const int64_t most = std::min<int64_t>(times.max_replicas(), max_batch_ / times.atomic_min());
+    const int64_t most =
+        std::min<int64_t>(given.value_or(times.max_replicas()), max_batch_ / times.atomic_min());
     max_replicas_ = std::max(max_replicas_, static_cast<int>(most));
   }
   fixed_batch_ = data.fixed_batch;

@@ -36,6 +36,7 @@ struct ProfileData : Measurements {
   std::vector<ValidationRun> runs;            // one for each total batch, as many epochs in each
   std::optional<int64_t> initial_batch;       // M0; default: the smallest batch of `runs`
   std::optional<int64_t> max_batch;           // M_max; default: the largest
+  std::optional<int> max_replicas;            // on any kind; default: the most that were measured
   std::optional<int64_t> fixed_batch;         // total; for a job that cannot adapt its batch
   std::optional<double> rescale_s;            // cost of a change of the allocation, >= 0
   std::optional<double> start_s;  // until new replicas take part, >= 0; none: in rescale_s
@@ -69,8 +70,8 @@ class Profile {
   BatchBounds batch(const std::string& kind = "") const;
   int64_t initial_batch() const { return initial_batch_; }
   int64_t max_batch() const { return max_batch_; }
-  // The most replicas that the measurements on any kind, and its atomic_min samples on each
-  // replica, allow; >= 1.
+  // The most replicas that were given, else measured on any kind, and that its atomic_min samples
+  // on each replica allow; >= 1.
   int max_replicas() const { return max_replicas_; }
   const std::optional<int64_t>& fixed_batch() const { return fixed_batch_; }
   // Seconds without progress after a change of the allocation, if that was measured.

@@ -31,7 +31,7 @@
 //       - {nodes: 6, replicas: 6, atomic: 32, step_s: 0.14, sync_s: 0.1}
 //     kinds:                  # by accelerator kind; instead of the lists above, or beside them
 //       a100:
-//         atomic_max: 4096    # or atomic_min or max_replicas, of this kind
+//         atomic_max: 4096    # or atomic_min, of this kind
 //         placements: []      # and sizes, as above
 //     validation:
 //       - batch: 128

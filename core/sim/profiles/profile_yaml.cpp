@@ -18,6 +18,11 @@ void read_optional(YamlMapping& from, std::string_view key, std::optional<T>& va
   if (from.read(key, number, 1, sizeof(T) == sizeof(int) ? kMost : kMaxBatch)) value = number;
 }
 
+void read_atomic_bounds(YamlMapping& from, Measurements& into) {
+  read_optional(from, "atomic_min", into.atomic_min);
+  read_optional(from, "atomic_max", into.atomic_max);
+}
+
 StepTime step_time(YamlMapping& from) {
   return {from.require("step_s").number(above(0)), from.require("sync_s").number(at_least(0))};
 }
@@ -86,8 +91,7 @@ std::string bound_yaml(const char* key, const std::optional<T>& value, const cha
 
 std::string measurements_yaml(const Measurements& measured, const char* indent) {
   std::string text = bound_yaml("atomic_min", measured.atomic_min, indent) +
-                     bound_yaml("atomic_max", measured.atomic_max, indent) +
-                     bound_yaml("max_replicas", measured.max_replicas, indent) + indent +
+                     bound_yaml("atomic_max", measured.atomic_max, indent) + indent +
                      "placements:\n";
   for (const PlacementMeasurement& it : measured.placements) {
     text += fmt::format("{}  - {{gpus: [{}], atomic: {}, step_s: {}, sync_s: {}}}\n", indent,
@@ -106,15 +110,18 @@ std::string measurements_yaml(const Measurements& measured, const char* indent) 
 }  // namespace
 
 void read_kind_bounds(YamlMapping& from, Measurements& into) {
-  read_optional(from, "atomic_min", into.atomic_min);
-  read_optional(from, "atomic_max", into.atomic_max);
-  read_optional(from, "max_replicas", into.max_replicas);
+  for (const std::string& key : from.keys()) {
+    if (key != "max_replicas") continue;
+    from.find(key).refuse("is the same for all kinds; give it outside of kinds");
+  }
+  read_atomic_bounds(from, into);
 }
 
 void read_bounds(YamlMapping& from, ProfileData& data) {
-  read_kind_bounds(from, data);
+  read_atomic_bounds(from, data);
   read_optional(from, "initial_batch", data.initial_batch);
   read_optional(from, "max_batch", data.max_batch);
+  read_optional(from, "max_replicas", data.max_replicas);
   read_optional(from, "fixed_batch", data.fixed_batch);
   const auto read = [&from](std::string_view key, std::optional<double>& value) {
     double seconds = 0;
@@ -168,6 +175,7 @@ std::string profile_yaml(const ProfileData& data, const std::string& heading) {
   };
   bound("initial_batch", data.initial_batch);
   bound("max_batch", data.max_batch);
+  bound("max_replicas", data.max_replicas);
   bound("fixed_batch", data.fixed_batch);
   if (data.rescale_s) text += fmt::format("rescale_s: {}\n", digits(*data.rescale_s));
   if (data.start_s) text += fmt::format("start_s: {}\n", digits(*data.start_s));

@@ -18,7 +18,6 @@ double add_published_bounds(std::string_view application, bool by_kind, ProfileD
   if (application == "ncf") {
     data.fixed_batch = 32768;
     data.max_replicas = 1;
-    for (auto& [kind, measured] : data.kinds) measured.max_replicas = 1;
   }
   if (!by_kind) {
     if (application == "yolov3") data.atomic_max = 8;

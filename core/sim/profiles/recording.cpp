@@ -76,7 +76,8 @@ struct Recording::Reader {
   Recording& to;
   bool started = false;
   int slow_left = kSlowSteps;
-  std::string accelerator;
+  std::string run, accelerator;
+  std::optional<double> start_s, first_step_s;  // when they were; none: its start has been timed
   double total = 0, progress = 0;
   std::vector<double> noise;  // of the epoch in progress
 
@@ -101,6 +102,8 @@ struct Recording::Reader {
       step(event, at);
     } else if (kind == "epoch") {
       epoch(event, at);
+    } else if (kind == "end") {
+      end(event, at);
     } else if (kind == "rescale") {
       const bool counts = planned(json_get<std::string>(event, "cause", at)) &&
                           json_get<int64_t>(event, "from", at) > 0;
@@ -113,7 +116,10 @@ struct Recording::Reader {
     if (format > kFormat)
       fail("{}: format is {}, but this adaptdl reads up to {}; get a newer adaptdl", at, format,
            kFormat);
-    if (to.name_.empty()) to.name_ = json_get<std::string>(event, "name", at);
+    run = json_get<std::string>(event, "name", at);
+    if (to.name_.empty()) to.name_ = run;
+    start_s = json_find<double>(event, "time_s", at);
+    first_step_s.reset();
     started = true;
     slow_left = kSlowSteps;
     noise.clear();
@@ -122,6 +128,8 @@ struct Recording::Reader {
   void step(const Json& event, const std::string& at) {
     if (to.initial_batch_ == 0) fail("{}: no 'batch' event came before this step", at);
     ++to.steps_;
+    if (json_get_or<int64_t>(event, "step", at, 0) == 1) to.runs_.erase(run);
+    if (!first_step_s) first_step_s = json_find<double>(event, "time_s", at);
     progress = json_get<double>(event, "progress", at);
     total = positive(event, "progress_total", at);
     const double epoch = json_get<double>(event, "epoch", at);
@@ -141,16 +149,40 @@ struct Recording::Reader {
       --slow_left;
       return;
     }
+    time_start(event, at);
     to.take_times(event, accelerator, at);
+  }
+
+  // From the start to the end of the first step, less the time of a usual step like this one.
+  void time_start(const Json& event, const std::string& at) {
+    if (start_s && first_step_s) {
+      const double step_s = json_get<double>(event, "step_s", at);
+      to.starts_s_.push_back(std::max(0.0, *first_step_s - *start_s - step_s));
+    }
+    start_s.reset();
   }
 
   void epoch(const Json& event, const std::string& at) {
     const auto number = json_get<int>(event, "epoch", at);
     if (number < 1 || total <= 0) fail("{}: epoch {} ended before its first step", at, number);
-    Epoch& epoch = to.trainings_[total][number];
-    if (!epoch.end) epoch.end = progress;
-    epoch.noise.insert(epoch.noise.end(), noise.begin(), noise.end());
+    for (Epochs* epochs : {&to.trainings_[to.epochs_in(total)], &to.runs_[run]}) {
+      Epoch& epoch = (*epochs)[number];
+      if (!epoch.end || epoch.partial) epoch = {progress, {}, false};
+      epoch.noise.insert(epoch.noise.end(), noise.begin(), noise.end());
+    }
     noise.clear();
+  }
+
+  // A training that max_steps, max_time or early stopping ended is complete with fewer epochs than
+  // its steps expected. The last one may be a part of one.
+  void end(const Json& event, const std::string& at) {
+    if (json_get_or<std::string>(event, "ended_by", at, "").empty()) return;
+    Epochs& epochs = to.runs_[run];
+    const int last = epochs.empty() ? 0 : epochs.rbegin()->first;
+    const double before = epochs.empty() ? 0 : *epochs.rbegin()->second.end;
+    if (!noise.empty() && progress > before) epochs[last + 1] = {progress, noise, true};
+    if (!epochs.empty()) to.trainings_[epochs.rbegin()->first].merge(epochs);
+    to.runs_.erase(run);
   }
 };
 
@@ -252,12 +284,12 @@ const Recording::Epochs& Recording::whole_training() const {
   if (trainings_.empty()) fail("no epoch was recorded; let a run train to its end");
   std::string missing;
   for (auto training = trainings_.rbegin(); training != trainings_.rend(); ++training) {
-    const auto& [total, epochs] = *training;
+    const auto& [count, epochs] = *training;
     int first_missing = 1;
     while (epochs.contains(first_missing)) ++first_missing;
-    if (first_missing > epochs_in(total)) return epochs;
+    if (first_missing > count) return epochs;
     if (!missing.empty()) missing += ", ";
-    missing += fmt::format("epoch {} of {:.6g}", first_missing, epochs_in(total));
+    missing += fmt::format("epoch {} of {:.6g}", first_missing, count);
   }
   fail(
       "no complete training was recorded: {} is missing; let a run finish (with --set epochs=N "
@@ -286,6 +318,7 @@ ProfileData Recording::profile(const std::string& application) const {
   data.initial_batch = initial_batch_;
   data.max_batch = max_batch_;
   if (!pauses_s_.empty()) data.rescale_s = mean_of(pauses_s_);
+  if (!starts_s_.empty()) data.start_s = median(starts_s_);
 
   const Epochs& epochs = whole_training();
   std::vector<double> ratio;  // var / sqr, by epoch; 0 where nothing is known

@@ -20,8 +20,10 @@ namespace adaptdl {
 // right after a change of replicas. Batches outside the measured range are estimated by the
 // step-time model fitted to the measurements (goodput/fit.h). The ends of the epochs, and the
 // gradients' noise in them, come from the longest complete training. It may be in several streams,
-// if a run was stopped and continued. Shorter trainings add only placements. All replicas of a run
-// count as on one node. Times are kept by the kind of accelerator that the run's generations name.
+// if a run was stopped and continued, and may have ended early, even within an epoch. Shorter
+// trainings add only placements. All replicas of a run count as on one node. Times are kept by the
+// kind of accelerator that the run's generations name. Starts are timed from the run's first event
+// to its first step.
 class Recording {
  public:
   // Adds a stream; `path` is for messages. Ignores an incomplete last line. Throws Error PATH:LINE
@@ -51,6 +53,7 @@ class Recording {
   struct Epoch {
     std::optional<double> end;  // progress at its end
     std::vector<double> noise;  // gradient noise scale of its steps, samples
+    bool partial = false;       // the training ended within it
   };
   using Epochs = std::map<int, Epoch>;  // by number, from 1
   struct Reader;                        // of one stream
@@ -70,8 +73,11 @@ class Recording {
   std::optional<int64_t> atomic_min_, atomic_max_;
   double epoch_progress_ = 0;                      // D / M0; 0: not known yet
   std::map<std::string, TimesByPlacement> times_;  // by kind of accelerator; "": not named
-  std::map<double, Epochs> trainings_;             // by the progress at their end
-  std::vector<double> pauses_s_;
+  // By the number of their epochs. Not by the progress at their end: the last step may go beyond
+  // what the others expected.
+  std::map<double, Epochs> trainings_;
+  std::map<std::string, Epochs> runs_;  // by name: the training in progress, or the last one
+  std::vector<double> pauses_s_, starts_s_;
 };
 
 }  // namespace adaptdl

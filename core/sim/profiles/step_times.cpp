@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/goodput/fit.h"
+#include "core/goodput/goodput.h"
 
 namespace adaptdl {
 namespace {
@@ -103,11 +104,7 @@ void StepTimes::take_bounds(const Measurements& measured) {
   if (atomic_max_ < atomic_min_) {
     fail("atomic_max is {}; it must be at least atomic_min, {}", atomic_max_, atomic_min_);
   }
-  const auto& most = measured.max_replicas;
-  if (most && (*most < 1 || *most > kMaxReplicas)) {
-    fail("max_replicas is {}; from 1 to {} are allowed", *most, kMaxReplicas);
-  }
-  max_replicas_ = most.value_or(static_cast<int>(replicas));
+  max_replicas_ = static_cast<int>(replicas);
 }
 
 void StepTimes::interpolate_sizes(const Measurements& measured) {

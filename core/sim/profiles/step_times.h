@@ -58,7 +58,6 @@ struct Measurements {
   std::vector<SizeMeasurement> sizes;  // for sizes beyond those placements; may be empty
   std::optional<int64_t> atomic_min;   // default: the smallest of `placements`
   std::optional<int64_t> atomic_max;   // default: the largest
-  std::optional<int> max_replicas;     // default: the most that were measured
 };
 
 // Immutable; any number of threads may use one object.
@@ -73,7 +72,7 @@ class StepTimes {
   int64_t atomic_max() const { return atomic_max_; }
   // The same on a placement: if it was measured, at most the largest batch measured there.
   int64_t atomic_max(std::span<const int> gpus_per_node) const;
-  int max_replicas() const { return max_replicas_; }  // >= 1
+  int max_replicas() const { return max_replicas_; }  // that were measured, >= 1
 
   // For a measured placement (up to rotation): linear in `atomic` between its measurements, beyond
   // them the nearest one. For any other placement: linear in (nodes, replicas, atomic) between the

@@ -71,9 +71,10 @@ TEST_CASE("hints: what AdaptDL sends is understood") {
 }
 
 TEST_CASE("hints: null, or nothing, is what a job does not know") {
-  for (const char* field : {"initBatchSize", "localBszBounds", "globalBatchSize", "maxBatchSize",
-                            "maxProfiledReplicas", "gradientAccumulation", "gradParams",
-                            "perfParams", "remainingProgress", "rescaleCost", "trainMetrics"}) {
+  for (const char* field :
+       {"initBatchSize", "localBszBounds", "globalBatchSize", "maxBatchSize", "maxProfiledReplicas",
+        "gradientAccumulation", "gradParams", "perfParams", "remainingProgress", "rescaleCost",
+        "trainMetrics", "halvesAlone"}) {
     CHECK(refusal(sent_with(field, "null")) == "");
   }
   CHECK(parse("{}") == SchedulingHints{});
@@ -223,7 +224,8 @@ TEST_CASE("the kind of replicas on unlike accelerators names them all") {
 TEST_CASE("hints: written and read back they are the same") {
   for (const std::string& text :
        {std::string(kSent), std::string("{}"), sent_with("localBszBounds", "[null, 7]"),
-        sent_with("trainMetrics", R"({"loss": 0.1})"), sent_with("rescaleCost", "7.5")}) {
+        sent_with("trainMetrics", R"({"loss": 0.1})"), sent_with("rescaleCost", "7.5"),
+        sent_with("halvesAlone", "true")}) {
     const SchedulingHints hints = parse(text);
     CHECK(parse(dump_json(to_json(hints))) == hints);
   }

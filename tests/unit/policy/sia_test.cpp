@@ -202,6 +202,25 @@ TEST_CASE("bounds that are no power of two can be met") {
             snapshot.resources[0] + " for one of them");
 }
 
+TEST_CASE("a job that needs more than whole nodes have gets nodes that differ by a GPU") {
+  Snapshot snapshot = cluster({{"", 8}, {"", 7}});
+  JobSnapshot& job = add_job(snapshot, 1);
+  job.min_replicas = 10;
+  job.max_replicas = 12;
+  CHECK(decide(snapshot).jobs[0].nodes == NodeList{0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
+  snapshot.jobs[0].min_replicas = snapshot.jobs[0].max_replicas = 15;
+  CHECK(decide(snapshot).jobs[0].why ==
+        "it waits because the nodes cannot hold 15 of its replicas in equal shares");
+}
+
+TEST_CASE("a job that needs several nodes runs beside jobs that stay") {
+  Snapshot snapshot = cluster({{"", 4}, {"", 4}, {"", 4}});
+  for (const int node : {0, 1, 2}) add_job(snapshot, 1, {node}).preemptible = false;
+  JobSnapshot& job = add_job(snapshot, 1);
+  job.min_replicas = job.max_replicas = 6;
+  CHECK(decide(snapshot).jobs[3].nodes.size() == 6);
+}
+
 TEST_CASE("what fits by GPUs but not by cores is given the next best") {
   Snapshot snapshot = cluster({{"", 4}, {"", 4}});
   snapshot.resources.push_back("cores");

@@ -55,6 +55,20 @@ TEST_CASE("a plot is well-formed, with a bar for each span and a curve for each 
   CHECK_FALSE(contains(svg, "inf"));
 }
 
+TEST_CASE("bars of jobs that have not completed stay within the plot") {
+  PlotRun run = sample_run("pollux"), nothing = run;
+  run.spans.push_back({3, "waits", 100, 1e6});
+  nothing.jobs = {{.name = "waits", .application = "two"}};
+  nothing.spans = {{3, "waits", 100, 1e6}};
+  for (const PlotRun& one : {run, nothing}) {
+    const std::string svg = plot_svg({one}), bar = "<rect x=\"";
+    CHECK(contains(svg, "waits 100-1000000 s"));
+    for (size_t at = svg.find(bar); at != std::string::npos; at = svg.find(bar, at + 1)) {
+      CHECK(std::stod(svg.substr(at + bar.size())) < 960);  // the picture's width
+    }
+  }
+}
+
 TEST_CASE("names are escaped") {
   PlotRun run = sample_run("a<b> & c");
   run.jobs[0].name = run.spans[0].job = "x</title>\x01";

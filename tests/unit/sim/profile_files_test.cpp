@@ -118,8 +118,8 @@ TEST_CASE("files by kind of accelerator are measurements of that kind") {
   CHECK(plain.times("slow").at(Placement{1}, 4) == StepTime{0.4, 0});
 
   write("bounds.yaml",
-        "slowdown: 1.5\nrescale_s: 50\ntold_rescale_s: 30\n"
-        "kinds: {fast: {atomic_max: 6, max_replicas: 1}}\n");
+        "slowdown: 1.5\nrescale_s: 50\ntold_rescale_s: 30\nmax_replicas: 1\n"
+        "kinds: {fast: {atomic_max: 6}}\n");
   const Profile bounded = read_profile_folder(app);
   CHECK(bounded.batch("fast").atomic_max == 6);
   CHECK(bounded.max_replicas() == 1);
@@ -127,6 +127,9 @@ TEST_CASE("files by kind of accelerator are measurements of that kind") {
   CHECK(bounded.times("slow").at(Placement{1}, 4).step_s == doctest::Approx(0.6));
   write("bounds.yaml", "kinds: {quick: {atomic_max: 6}}\n");
   CHECK_ERROR(read_profile_folder(app), "bounds.yaml:1: kinds.quick");
+  write("bounds.yaml", "kinds: {fast: {max_replicas: 1}}\n");
+  CHECK_ERROR(read_profile_folder(app),
+              "bounds.yaml:1: kinds.fast.max_replicas: is the same for all kinds");
 }
 
 TEST_CASE("of rows that are there twice the mean counts, and sizes repeat no placements") {

@@ -96,6 +96,20 @@ TEST_CASE("bounds follow from the measurements, or are given") {
   CHECK(Profile(changed([](auto& data) { data.max_replicas = 3; })).max_replicas() == 3);
 }
 
+TEST_CASE("the limit of replicas is that of all kinds") {
+  const auto with = [](std::optional<int> most) {
+    return Profile(changed([&](ProfileData& data) {
+             data.kinds = {{"a", data}};
+             data.placements.clear();
+             data.max_replicas = most;
+           }))
+        .max_replicas();
+  };
+  CHECK(with({}) == 4);
+  CHECK(with(2) == 2);
+  CHECK_ERROR(with(0), "sample: max_replicas is 0");
+}
+
 TEST_CASE("statistics lie between the neighbouring runs") {
   const Profile profile(sample_profile());
   CHECK(profile.epochs() == 2);

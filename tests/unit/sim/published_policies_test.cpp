@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
+#include <utility>
 
 #include "core/policy/feasibility.h"
 #include "core/sim/baselines/optimus.h"
 #include "core/sim/baselines/published_policy.h"
 #include "core/sim/baselines/tiresias.h"
+#include "core/sim/experiment.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/policy/random_snapshot.h"
 #include "tests/unit/sim/sample_profile.h"
@@ -139,6 +141,22 @@ TEST_CASE("optimus gives no more than the batch can feed, and the profile allows
   const auto got = lists(policy.decide(snapshot({4, 4}, {{"a"}, {"b"}}), 0, {}));
   CHECK(got[0].size() <= 3);
   CHECK(got[1].size() <= 2);
+}
+
+TEST_CASE("optimus knows the jobs' speed on the nodes with GPUs, whichever node is the first") {
+  ProfileData data = sample_profile();
+  data.kinds["a"] = std::exchange(static_cast<Measurements&>(data), {});
+  WorkloadJob job;
+  job.name = "one";
+  job.application = "sample";
+  job.batch_size = 20;
+  ExperimentOptions options;
+  options.nodes = {{"front", "", {{"gpu", 0}}}, {"back", "a", {{"gpu", 2}}}};
+  check_nodes("optimus", options.nodes);
+  const ExperimentResult result =
+      run_experiment("optimus", {job}, {{"sample", Profile(data)}}, options, {});
+  CHECK(result.problems.empty());
+  CHECK(result.jobs.at(0).jct_s > 0);
 }
 
 TEST_CASE("published policies answer every snapshot of theirs feasibly") {

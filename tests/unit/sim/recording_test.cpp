@@ -15,6 +15,9 @@ namespace {
 struct Run {
   int epochs = 2, steps = 20, initial = 40;
   double step_s = 0.4, noise = 120;
+  double overshoot = 0;    // of the last step's progress, beyond the total that was expected
+  bool estimated = false;  // the total, which then differs from step to step
+  double started_s = -1;   // the time of the first step's end; the others have none. < 0: neither
   std::string bounds = R"(,"bounds":{"initial":40,"max":160,"atomic_min":10,"atomic_max":80})";
 
   std::string start() const {
@@ -27,13 +30,17 @@ struct Run {
                        replicas, 40.0 / initial, bounds);
   }
   std::string step(int number, int replicas, int samples = 40) const {
+    const double progress = number + (number == epochs * steps ? overshoot : 0);
+    const double total = std::max(progress, epochs * steps + (estimated ? 0.7 * number : 0));
+    const std::string time =
+        number == 1 && started_s >= 0 ? fmt::format(R"("time_s":{},)", started_s) : "";
     return fmt::format(
-        R"({{"event":"step","step":{},"epoch":{},"progress":{},"progress_total":{},"replicas":{},)"
+        R"({{"event":"step",{}"step":{},"epoch":{},"progress":{},"progress_total":{},"replicas":{},)"
         R"("batch":{},"atomic":{},"accumulation":0,"accum_s":0,"step_s":{},"sync_s":{},)"
         R"("noise_scale":{}}})"
         "\n",
-        number, number / static_cast<double>(steps), number, epochs * steps, replicas, samples,
-        40 / replicas, step_s / replicas, replicas > 1 ? 0.05 : 0.0, noise);
+        time, number, progress / steps, progress, total, replicas, samples, 40 / replicas,
+        step_s / replicas, replicas > 1 ? 0.05 : 0.0, noise);
   }
   std::string text(int from = 1, int to = 1000) const {
     std::string all = start() + batch(1);
@@ -52,6 +59,9 @@ struct Run {
       if (i % steps == 0) all += fmt::format("{{\"event\":\"epoch\",\"epoch\":{}}}\n", i / steps);
     }
     return all;
+  }
+  static std::string end(const std::string& by) {
+    return R"({"event":"end","result":"finished","ended_by":")" + by + "\"}\n";
   }
 };
 
@@ -145,6 +155,56 @@ TEST_CASE("a run may go on in another stream, and short ones add placements") {
   const ProfileData data = profile_of({Run().text(1, 20), fast.text(), Run().text(21)});
   CHECK(data.runs[0].epochs.size() == 2);
   CHECK(data.placements[0].time.step_s < 0.4);
+}
+
+TEST_CASE("the last step may go beyond the total that was expected") {
+  Run run;
+  run.overshoot = 0.3;
+  const ProfileData data = profile_of({run.text() + Run::end("epochs")});
+  REQUIRE(data.runs[0].epochs.size() == 2);
+  CHECK(data.runs[0].epochs[0].progress == 20);
+  CHECK(data.runs[0].epochs[1].progress == doctest::Approx(40.3));
+  CHECK(profile_of({run.text(1, 30), run.text(31)}).runs[0].epochs.size() == 2);
+}
+
+TEST_CASE("a training that ended early is complete with what it has") {
+  Run run;
+  run.epochs = 10;
+  const auto ends = [](const ProfileData& data) {
+    std::vector<double> progress;
+    for (const auto& row : data.runs[0].epochs) progress.push_back(row.progress);
+    return progress;
+  };
+  CHECK_ERROR(profile_of({run.text(1, 60)}), "epoch 4 of 10 is missing");
+  const std::string early = Run::end("early_stopping");
+  CHECK(ends(profile_of({run.text(1, 60) + early})) == std::vector<double>{20, 40, 60});
+  CHECK(ends(profile_of({run.text(1, 50) + early})) == std::vector<double>{20, 40, 50});
+  CHECK(ends(profile_of({run.text(1, 10) + early})) == std::vector<double>{10});
+  CHECK_ERROR(profile_of({run.text(41, 60) + early}), "epoch 1 of 3 is missing");
+
+  run.estimated = true;  // as with max_steps
+  const std::string most = Run::end("max_steps");
+  CHECK(ends(profile_of({run.text(1, 60) + most})) == std::vector<double>{20, 40, 60});
+  CHECK(ends(profile_of({run.text(1, 35), run.text(36, 50) + most})) ==
+        std::vector<double>{20, 40, 50});
+  // Another training under the same name, from its first step.
+  CHECK(ends(profile_of({run.text(1, 70), run.text(1, 50) + most})) ==
+        std::vector<double>{20, 40, 50});
+  CHECK_ERROR(profile_of({run.text(1, 60) + R"({"event":"end","result":"stopped"})"}), "missing");
+}
+
+TEST_CASE("a start takes until the first step, less the time of a usual one") {
+  CHECK_FALSE(profile_of({Run().text()}).start_s.has_value());
+  Run run;
+  run.started_s = 3.4;
+  const ProfileData data = profile_of({run.text()});
+  REQUIRE(data.start_s.has_value());
+  CHECK(*data.start_s == doctest::Approx(3));
+  CHECK(parse_profile_yaml(profile_yaml(data, ""), "mine.yaml").start_s == doctest::Approx(3));
+  Run slow, fast;
+  slow.started_s = 60;
+  fast.started_s = 0.1;  // in less than a step, by clocks that are not exact
+  CHECK(*profile_of({slow.text(), run.text(), fast.text()}).start_s == doctest::Approx(3));
 }
 
 TEST_CASE("older streams have no bounds") {

@@ -175,7 +175,7 @@ TEST_CASE("broken hints are refused, extreme ones are not") {
   Rng rng(3);
   const Scenario scenario = read("");
   SimJob job(scenario.profiles.at("sample"), 0);
-  job.place({1}, 0);
+  job.place({0}, 0);
   job.advance(10, 0);
   for (int i = 0; i < 100; ++i) {
     JobHints broken = job.hints(), extreme = job.hints(), none;

@@ -293,6 +293,34 @@ TEST_CASE("all replicas start again on another kind") {
   CHECK(cluster.only().state.progress() > before);
 }
 
+TEST_CASE("a job that moves to other nodes altogether starts again") {
+  ProfileData profile = two_kinds();
+  profile.start_s = 5;
+  KindsCluster cluster({.rescale_s = -1}, profile);
+  cluster.start({"a-0"});
+  cluster.advance_to(50);
+  const double before = cluster.only().state.progress();
+  cluster.allocate("a", {"a-1"}, "");
+  cluster.advance_to(84);
+  CHECK(cluster.only().state.progress() == before);
+  cluster.advance_to(86);
+  CHECK(cluster.only().state.progress() > before);
+}
+
+TEST_CASE("by Sia's rules, a free move gives up the replicas that are starting") {
+  ProfileData profile = two_kinds();
+  profile.start_s = 5;
+  KindsCluster cluster({.rescale_s = -1, .rules = {.same_shape_free = true}}, profile);
+  cluster.start({"a-0"});
+  cluster.advance_to(46);
+  cluster.allocate("a", {"a-0", "a-0"}, "");
+  cluster.advance_to(48);
+  cluster.allocate("a", {"a-1"}, "");
+  cluster.advance_to(54);
+  CHECK(cluster.only().state.replicas() == 1);
+  CHECK_FALSE(cluster.only().state.rescaling());
+}
+
 TEST_CASE("by Sia's rules, equal nodes are free, changes are finished, and speeds are known") {
   KindsCluster cluster({.rescale_s = -1,
                         .rules = {.same_shape_free = true,
