@@ -19,7 +19,7 @@ namespace {
 
 using ValueKind = PickleValue::Kind;
 
-constexpr uint64_t kMaxSettings = 1u << 20;
+constexpr uint64_t kMaxSettings = 1u << 20, kMaxExtraFile = 1u << 30;
 constexpr uint64_t kMaxCodeFile = 16u << 20, kMaxCode = 128u << 20;
 constexpr size_t kMaxTensors = 100'000, kMaxAttributes = 1'000'000;
 constexpr size_t kMaxName = 1024;
@@ -98,8 +98,8 @@ class ModuleWalk {
   }
 
   void add(ArchiveTensor tensor) {
-    const auto [first, fresh] =
-        seen_.try_emplace({tensor.storage, tensor.offset, tensor.shape}, tensor.name);
+    const auto [first, fresh] = seen_.try_emplace(
+        {tensor.storage, tensor.offset, tensor.shape, tensor.strides, tensor.dtype}, tensor.name);
     if (!fresh) {
       tensor.same_as = first->second;
     } else if (tensor.kind == ArchiveTensor::Kind::parameter) {
@@ -116,7 +116,11 @@ class ModuleWalk {
   const ArchiveClasses& classes_;
   ArchiveSummary& summary_;
   size_t attributes_ = 0;
-  std::map<std::tuple<std::string, int64_t, std::vector<int64_t>>, std::string> seen_;
+  // By storage, offset, shape, strides and type: a square matrix and its transpose differ only in
+  // their strides.
+  using Place =
+      std::tuple<std::string, int64_t, std::vector<int64_t>, std::vector<int64_t>, std::string>;
+  std::map<Place, std::string> seen_;
 };
 
 ArchiveClasses read_code(const TorchArchive& archive) {
@@ -157,6 +161,18 @@ std::string read_settings(const std::string& path) {
         path, kSettingsFile);
   }
   return archive.zip.read(*member, kMaxSettings);
+}
+
+std::map<std::string, std::string> read_extra_files(const std::string& path) {
+  const MappedFile file(path);
+  const TorchArchive archive(file.bytes(), path);
+  const std::string folder = archive.folder + "extra/";
+  std::map<std::string, std::string> files;
+  for (const ZipMember& member : archive.zip.members()) {
+    if (!member.name.starts_with(folder)) continue;
+    files[member.name.substr(folder.size())] = archive.zip.read(member, kMaxExtraFile);
+  }
+  return files;
 }
 
 ArchiveSummary inspect_archive(const std::string& path) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct ArchiveTensor {
   std::string dtype;  // float32, ...
   std::vector<int64_t> shape;
   uint64_t bytes = 0;   // of its elements
-  std::string same_as;  // name of an earlier tensor with the same storage and place; else ""
+  std::string same_as;  // name of an earlier tensor of the same elements in storage; else ""
   bool requires_grad = false;
   uint64_t elements = 0;
   // Where the elements are: in data/STORAGE, the first one `offset` elements from its beginning.
@@ -46,6 +47,9 @@ struct ArchiveSummary {
 // The text of the archive's adaptdl.yaml. Throws Error if the file is unreadable, is not an
 // archive, or has no settings; the error says how to add them.
 std::string read_settings(const std::string& path);
+
+// All files that it was saved with (_extra_files), the settings among them, by name. Throws Error.
+std::map<std::string, std::string> read_extra_files(const std::string& path);
 
 // Throws Error for a file that is truncated, hostile, or not a TorchScript archive. Does not check
 // whether the model can be trained.

@@ -150,7 +150,8 @@ Section data() {
       {
           field<&S::validation_fraction>("validation_fraction", from_to_below(0, 1),
                                          "Fraction of the training samples reserved for "
-                                         "validation; not with a list validation."),
+                                         "validation; not with a list validation. If windows "
+                                         "overlap, the last ones."),
           field<&S::split_seed>("split_seed", at_least(0), "Seed of the choice of these samples."),
           field<&S::prefetch_threads>(
               "prefetch_threads", between(0, 64),
@@ -172,8 +173,10 @@ Section data() {
               "shards_at_once", between(1, 64),
               "Shards of a program's stream that are read side by side, if it is shuffled.",
               {.unit = "shards"}),
-          field<&S::drop_last>("drop_last", any(),
-                               "Skip the last samples of a pass if they do not fill a batch."),
+          field<&S::drop_last>(
+              "drop_last", any(),
+              "Skip the last samples of a pass if they do not fill a batch; an epoch of schedules "
+              "is then one of whole batches, unless these take several passes."),
       },
       &kSpec.data};
 }
@@ -235,8 +238,11 @@ Section source() {
                            "int32", "int64", "bool"},
                .fallback = "as stored, images uint8; csv: float32; image_labels, cls, text: int64; "
                            "synthetic: float32, with classes int64"}),
-          field<&S::scale>("scale", any(), "Factor for every number after the conversion."),
-          field<&S::offset>("offset", any(), "Number added after scale."),
+          field<&S::scale>("scale", any(),
+                           "Factor for every number after the conversion. Integers need a whole "
+                           "one."),
+          field<&S::offset>("offset", any(),
+                            "Number added after scale. Integers need a whole one."),
           field<&S::shape>("shape", at_least(1),
                            "Shape of one sample's tensor, for instance [1, 8, 8]. Images: "
                            "[CHANNELS, HEIGHT, WIDTH] with 1 (grey) or 3 channels.",
@@ -330,8 +336,7 @@ Section optimizer_numbers() {
               "weight_decay", at_least(0),
               "Weight decay: decoupled for adamw and lion, added to the update before it is "
               "normalised for lamb, handed to the program's for program, added to the gradient for "
-              "the "
-              "others."),
+              "the others. The default is 0 for adamw, too (PyTorch's: 0.01)."),
           field<&S::decoupled_weight_decay>("decoupled_weight_decay", any(),
                                             "Decouple nadam's weight decay, too.",
                                             {.applies = {"nadam"}}),
@@ -515,27 +520,29 @@ Section early_stopping() {
 
 Section from() {
   using S = FromSpec;
-  return {"from",
-          "With this map a new run begins with the parameters and buffers of a file. A run that "
-          "has a checkpoint of its own continues from that. Tensors match by their names; numbers "
-          "of another precision are converted.",
-          {
-              field<&S::path>("path", any(),
-                              "The file: a model.pt or train.pt, a dictionary of tensors that "
-                              "torch.save wrote, or a .safetensors file; relative to the folder of "
-                              "the archive.",
-                              {.required = true}),
-              field<&S::rename>("rename", any(),
-                                "Rules OLD=NEW that change names of the file, such as "
-                                "\"module.*=*\"; the first one that matches a whole name counts. "
-                                "One * on each side stands for the same text."),
-              field<&S::ignore>("ignore", any(),
-                                "Patterns of names that need not match, such as \"head.*\": * is "
-                                "any text, ? any character. Such a parameter keeps its value if "
-                                "the file lacks it or has another shape; such a tensor of the file "
-                                "may be superfluous. Everything else must match."),
-          },
-          &kFrom};
+  return {
+      "from",
+      "With this map a new run begins with the parameters, frozen ones too, and buffers of a "
+      "file. A run that has a checkpoint of its own continues from that. Tensors match by their "
+      "names; numbers of another precision are converted. A buffer that the file lacks keeps "
+      "its value.",
+      {
+          field<&S::path>("path", any(),
+                          "The file: a model.pt or train.pt, a dictionary of tensors that "
+                          "torch.save wrote, or a .safetensors file; relative to the folder of "
+                          "the archive.",
+                          {.required = true}),
+          field<&S::rename>("rename", any(),
+                            "Rules OLD=NEW that change names of the file, such as "
+                            "\"module.*=*\"; the first one that matches a whole name counts. "
+                            "One * on each side stands for the same text."),
+          field<&S::ignore>("ignore", any(),
+                            "Patterns of names that need not match, such as \"head.*\": * is "
+                            "any text, ? any character. Such a parameter keeps its value if "
+                            "the file lacks it or has another shape; such a tensor of the file "
+                            "may be superfluous. Everything else must match."),
+      },
+      &kFrom};
 }
 
 }  // namespace

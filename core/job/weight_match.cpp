@@ -97,8 +97,8 @@ WeightMatch match_weights(const std::vector<ModelTensor>& model, const WeightsFi
     const bool ignored = is_ignored(wanted.name, from);
     const auto held = found.find(wanted.name);
     if (held == found.end()) {
-      match.kept.push_back(wanted.name);
-      if (!ignored) missing.push_back(wanted.name);
+      if (wanted.kind != ModelTensor::Kind::frozen) match.kept.push_back(wanted.name);
+      if (!ignored && wanted.kind == ModelTensor::Kind::parameter) missing.push_back(wanted.name);
       continue;
     }
     used.insert(wanted.name);

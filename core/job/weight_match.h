@@ -14,13 +14,19 @@
 namespace adaptdl {
 
 struct ModelTensor {
+  // A parameter must be in the file. A buffer need not: Python leaves those that are not persistent
+  // out of a state_dict, and a model in TorchScript does not tell which these are. Nor need what is
+  // frozen.
+  enum class Kind { parameter, buffer, frozen };
   std::string name, dtype;
   std::vector<int64_t> shape;
+  Kind kind = Kind::parameter;
 };
 
 struct WeightMatch {
   std::vector<std::pair<size_t, size_t>> pairs;  // (index of the model's, index of the file's)
-  std::vector<std::string> kept;    // of the model, not in the file or of another shape
+  // Of the model, not in the file or of another shape; frozen ones only if of another shape.
+  std::vector<std::string> kept;
   std::vector<std::string> unused;  // of the file, by their new names
 };
 
@@ -32,8 +38,9 @@ std::string renamed(const std::string& name, const std::vector<std::string>& rul
 std::string problem_of_rename(const std::string& rule);
 
 // Numbers with a fraction may become numbers with a fraction of another precision; other types must
-// be the same. Frozen parameters of the file that the model lacks need no match. Throws Error,
-// which lists them, if tensors do not match that `from.ignore` does not name, or if none does.
+// be the same. Frozen parameters of the file that the model lacks need no match, nor do buffers and
+// frozen tensors of the model that the file lacks. Throws Error, which lists them, if other tensors
+// do not match that `from.ignore` does not name, or if none does.
 WeightMatch match_weights(const std::vector<ModelTensor>& model, const WeightsFile& file,
                           const FromSpec& from);
 

@@ -39,6 +39,12 @@ class StateDictPickle {
   void add(const StoredTensor& tensor, const std::string& storage) {
     const TorchType* type = find_torch_dtype(tensor.dtype);
     if (type == nullptr) fail("{} has the type {}, which torch lacks", tensor.name, tensor.dtype);
+    if (type->dtype.starts_with('q')) {
+      fail(
+          "{} has the type {}: a dictionary of plain tensors would lose its scale; dequantize the "
+          "model before it is saved",
+          tensor.name, tensor.dtype);
+    }
     text(tensor.name);
     out_ += "ctorch._utils\n_rebuild_tensor_v2\n((";
     text("storage");

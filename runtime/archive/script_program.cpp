@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/job/training_archive.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -73,7 +74,7 @@ struct ScriptProgram::Impl {
   std::optional<Method> training, validation;
   // Tensors that are neither trained nor synchronised between replicas: they must not change.
   std::vector<NamedTensor> constants;
-  std::vector<uint32_t> versions;  // autograd's counters of in-place changes
+  torch::jit::ExtraFilesMap extra_files;  // that the archive was saved with
 
   void find_constants() {
     std::set<const void*> others;
@@ -86,21 +87,34 @@ struct ScriptProgram::Impl {
       const at::Tensor tensor = attribute.value.toTensor();
       if (!tensor.defined() || others.contains(tensor.unsafeGetTensorImpl())) continue;
       constants.push_back({attribute.name, tensor});
-      versions.push_back(tensor._version());
     }
   }
 
-  void check_constants() const {
+  // Autograd's counters of in-place changes. Weights may be loaded between two calls.
+  std::vector<uint32_t> versions() const {
+    std::vector<uint32_t> result;
+    for (const auto& named : constants) result.push_back(named.tensor._version());
+    return result;
+  }
+
+  void check_constants(const std::vector<uint32_t>& before, const std::string& method) const {
     for (size_t i = 0; i < constants.size(); ++i) {
-      if (constants[i].tensor._version() == versions[i]) continue;
+      if (constants[i].tensor._version() == before[i]) continue;
       fail(
-          "{}: training_step changes {}, which is not a buffer and has no gradient; register it "
-          "with register_buffer, so that replicas synchronise it and checkpoints contain it",
-          path, constants[i].name);
+          "{}: {} changes {}, which is not a buffer and has no gradient; register it with "
+          "register_buffer, so that replicas synchronise it and checkpoints contain it",
+          path, method, constants[i].name);
     }
   }
 
   at::IValue call(Method& method, const std::vector<at::Tensor>& batch) {
+    const std::vector<uint32_t> before = versions();
+    at::IValue result = invoke(method, batch);
+    check_constants(before, method.name());
+    return result;
+  }
+
+  at::IValue invoke(Method& method, const std::vector<at::Tensor>& batch) {
     try {
       return method({c10::List<at::Tensor>(batch)});
     } catch (const c10::Error& error) {
@@ -118,6 +132,9 @@ ScriptProgram::ScriptProgram(const std::string& path, at::Device device)
   if (ScriptProgram::parameters().empty())
     fail("{}: has no parameter that requires a gradient", path);
   impl_->find_constants();
+  for (auto& [name, content] : read_extra_files(path)) {
+    impl_->extra_files[name] = std::move(content);
+  }
 }
 
 ScriptProgram::~ScriptProgram() = default;
@@ -138,13 +155,31 @@ std::vector<NamedTensor> ScriptProgram::buffers() {
   return distinct(result);
 }
 
+std::vector<NamedTensor> ScriptProgram::frozen() {
+  std::set<const void*> changing;  // storages
+  for (const auto& tensors : {parameters(), buffers()}) {
+    for (const auto& named : tensors) {
+      if (named.tensor.has_storage()) {
+        changing.insert(named.tensor.storage().unsafeGetStorageImpl());
+      }
+    }
+  }
+  std::vector<NamedTensor> result;
+  for (const auto& named : impl_->constants) {
+    const at::Tensor& tensor = named.tensor;
+    if (tensor.layout() != at::kStrided || tensor.is_quantized() || !tensor.has_storage()) continue;
+    // A view of a parameter is trained with it.
+    if (!changing.contains(tensor.storage().unsafeGetStorageImpl())) result.push_back(named);
+  }
+  return distinct(result);
+}
+
 at::Tensor ScriptProgram::training_step(const std::vector<at::Tensor>& batch) {
   // On CPUs the optimizer of TorchScript's executor is off. It makes one node of autograd of as
   // many layers as it can, whose gradients all come at the end of the backward pass, when it is too
   // late to average some while others are computed.
   const torch::jit::GraphOptimizerEnabledGuard guard(!impl_->device.is_cpu());
   const at::IValue result = impl_->call(*impl_->training, batch);
-  impl_->check_constants();
   if (!result.isTensor()) {
     fail("{}: training_step must return the loss, a Tensor; it returned {}", impl_->path,
          result.type()->str());
@@ -192,14 +227,15 @@ void ScriptProgram::save(const std::string& path) {
   // When a write fails, LibTorch's writer throws in its destructor, which ends the process. So the
   // callback always reports success, and the error is thrown after the writer is destroyed.
   std::optional<Error> problem;
-  torch::jit::ExportModule(module, [&](const void* data, size_t size) {
+  const auto write = [&](const void* data, size_t size) {
     try {
       if (!problem) write_all(file.get(), {static_cast<const char*>(data), size}, path);
     } catch (const Error& error) {
       problem = error;
     }
     return size;
-  });
+  };
+  torch::jit::ExportModule(module, write, impl_->extra_files);
   module.train(training);
   if (problem) throw Error(*problem);
   sync_and_close(std::move(file), path);

@@ -22,6 +22,7 @@ class ScriptProgram : public Program {
 
   std::vector<NamedTensor> parameters() override;
   std::vector<NamedTensor> buffers() override;
+  std::vector<NamedTensor> frozen() override;
   at::Tensor training_step(const std::vector<at::Tensor>& batch) override;
   bool can_validate() const override;
   std::map<std::string, at::Tensor> validation_step(const std::vector<at::Tensor>& batch) override;

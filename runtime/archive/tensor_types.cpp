@@ -4,6 +4,31 @@
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
+namespace {
+
+struct StoredType {
+  at::ScalarType type;
+  std::string_view name;
+};
+constexpr StoredType kStoredTypes[] = {
+    {at::kFloat, "float32"},
+    {at::kDouble, "float64"},
+    {at::kHalf, "float16"},
+    {at::kBFloat16, "bfloat16"},
+    {at::kComplexFloat, "complex64"},
+    {at::kComplexDouble, "complex128"},
+    {at::kLong, "int64"},
+    {at::kInt, "int32"},
+    {at::kShort, "int16"},
+    {at::kChar, "int8"},
+    {at::kByte, "uint8"},
+    {at::kUInt16, "uint16"},
+    {at::kUInt32, "uint32"},
+    {at::kUInt64, "uint64"},
+    {at::kBool, "bool"},
+};
+
+}  // namespace
 
 at::ScalarType scalar_type(data::DType type) {
   switch (type) {
@@ -40,6 +65,20 @@ data::DType data_type(at::ScalarType type, const std::string& path) {
     if (scalar_type(candidate) == type) return candidate;
   }
   fail("{}: tensors of type {} are not supported as data", path, at::toString(type));
+}
+
+std::string_view dtype_name(at::ScalarType type) {
+  for (const StoredType& stored : kStoredTypes) {
+    if (stored.type == type) return stored.name;
+  }
+  return "";
+}
+
+std::optional<at::ScalarType> type_named(std::string_view dtype) {
+  for (const StoredType& stored : kStoredTypes) {
+    if (stored.name == dtype) return stored.type;
+  }
+  return std::nullopt;
 }
 
 }  // namespace adaptdl

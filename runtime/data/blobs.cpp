@@ -1,7 +1,6 @@
 #include "runtime/data/blobs.h"
 
 #include <charconv>
-#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -14,9 +13,7 @@ namespace adaptdl::data {
 namespace {
 
 Converter converter_to(const DataSource& source, DType from, DType to, const std::string& name) {
-  if (!std::isfinite(source.scale) || !std::isfinite(source.offset)) {
-    fail("{}: scale and offset must be finite", name);
-  }
+  check_scaling(source.scale, source.offset, to, name);
   return Converter(from, false, to, source.scale, source.offset);
 }
 
@@ -28,7 +25,7 @@ class ImageColumn : public Column {
  public:
   ImageColumn(std::shared_ptr<const Blobs> blobs, const std::string& name, const DataSource& source,
               const ImageShape& shape, DType dtype)
-      : Column(name, blobs->size(), dtype, source.shape),
+      : Column(name, blobs->size(), dtype, source.shape, blobs->content()),
         blobs_(std::move(blobs)),
         shape_(shape),
         converter_(converter_to(source, DType::uint8, dtype, name)) {}
@@ -55,7 +52,7 @@ class IntegerColumn : public Column {
  public:
   IntegerColumn(std::shared_ptr<const Blobs> blobs, const std::string& name,
                 const DataSource& source, DType dtype)
-      : Column(name, blobs->size(), dtype, source.shape),
+      : Column(name, blobs->size(), dtype, source.shape, blobs->content()),
         blobs_(std::move(blobs)),
         converter_(converter_to(source, DType::int64, dtype, name)) {}
 
@@ -90,7 +87,8 @@ class NpyColumn : public Column {
  public:
   NpyColumn(std::shared_ptr<const Blobs> blobs, const std::string& name, const DataSource& source,
             const Array& first, DType dtype)
-      : Column(name, blobs->size(), dtype, source.shape.empty() ? first.shape : source.shape),
+      : Column(name, blobs->size(), dtype, source.shape.empty() ? first.shape : source.shape,
+               blobs->content()),
         blobs_(std::move(blobs)),
         stored_(first.dtype),
         stored_shape_(first.shape),

@@ -22,7 +22,8 @@ class Blobs {
   Blobs(const Blobs&) = delete;
   Blobs& operator=(const Blobs&) = delete;
 
-  virtual int64_t size() const = 0;  // samples, >= 1
+  virtual int64_t size() const = 0;      // samples, >= 1
+  virtual uint64_t content() const = 0;  // as Column's
 
   // Requires, here and below: 0 <= i < size().
   virtual std::string name(int64_t i) const = 0;  // for messages

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <sys/mman.h>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
+#include "core/formats/crc32c.h"
 #include "runtime/data/blobs.h"
 #include "runtime/data/convert.h"
 #include "runtime/data/dataset.h"
@@ -114,10 +114,13 @@ void repeat_reads(const Array& array, const Copy& copy) {
   }
 }
 
+// What is read of a file at once, at both of its ends: all of it may take long.
+constexpr size_t kEdge = 64u << 10;  // bytes
+
 // Readers look at the header, and at a ZIP archive's directory at its end; those of text at
 // everything. So these must be readable.
 void check_readable(const Array& whole, bool all) {
-  constexpr size_t kEdge = 64u << 10, kPage = 4096;
+  constexpr size_t kPage = 4096;
   const auto bytes = static_cast<size_t>(whole.shape[0]);
   if (!all) advise(whole.bytes, bytes, MADV_RANDOM);  // the kernel would read more
   repeat_reads(whole, [&] {
@@ -129,10 +132,23 @@ void check_readable(const Array& whole, bool all) {
   });
 }
 
+// `array`: what a reader found in the file.
+uint64_t content_of(const Array& whole, const Array& array) {
+  const std::span bytes(whole.bytes, static_cast<size_t>(whole.shape[0]));
+  const size_t edge = std::min(bytes.size(), kEdge);
+  uint32_t edges = 0;
+  repeat_reads(whole, [&] { edges = crc32c(bytes.last(edge), crc32c(bytes.first(edge))); });
+  Digest digest;
+  digest.add(bytes.size());
+  digest.add(edges);
+  digest.add(array.content);
+  return digest.value();
+}
+
 class ArrayColumn : public Column {
  public:
   ArrayColumn(Array array, const Layout& layout, DType dtype, double scale, double offset)
-      : Column(array.name, layout.rows, dtype, layout.shape),
+      : Column(array.name, layout.rows, dtype, layout.shape, array.content),
         array_(std::move(array)),
         converter_(array_.dtype, array_.swapped, dtype, scale, offset),
         elements_(static_cast<int64_t>(row_bytes() / size_of(dtype))),
@@ -218,8 +234,11 @@ Array parse_file(const DataSource& source, const std::string& path) {
             "archive",
             source.vocabulary);
       }
-      return read_text(file->text(), path, read_file(source.vocabulary, kMaxVocabulary),
-                       source.vocabulary, source.tokens == DataSource::Tokens::words);
+      const std::string vocabulary = read_file(source.vocabulary, kMaxVocabulary);
+      Array tokens = read_text(file->text(), path, vocabulary, source.vocabulary,
+                               source.tokens == DataSource::Tokens::words);
+      tokens.content = crc32c(vocabulary);
+      return tokens;
     }
     case Format::images:
     case Format::image_labels:
@@ -245,6 +264,7 @@ Array read_array(const DataSource& source, const std::string& path) {
       source.format == Format::text && source.tokens != DataSource::Tokens::bytes;
   check_readable(whole, /*all=*/source.format == Format::csv || tokenised);
   Array array = parse_file(source, path);
+  array.content = content_of(whole, array);
   watched->check();
   array.file = watched;
   return array;
@@ -292,8 +312,13 @@ int64_t Array::row_elements() const {
   return product;
 }
 
-Column::Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape)
-    : name_(std::move(name)), rows_(rows), dtype_(dtype), shape_(std::move(shape)) {
+Column::Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape,
+               uint64_t content)
+    : name_(std::move(name)),
+      rows_(rows),
+      dtype_(dtype),
+      shape_(std::move(shape)),
+      content_(content) {
   row_bytes_ = array_bytes(shape_, size_of(dtype_), size_t{1} << 62, name_);
   if (row_bytes_ == 0) fail("{}: its samples are empty (shape {})", name_, shown(shape_));
 }
@@ -307,9 +332,7 @@ std::shared_ptr<const Column> make_column(Array array, const DataSource& source,
   const Layout layout = lay_out(array, source, reserve_shift);
   const DType dtype = source.dtype.empty() ? widened(array.dtype)
                                            : parse_dtype(source.dtype, array.name + ": dtype");
-  if (!std::isfinite(source.scale) || !std::isfinite(source.offset)) {
-    fail("{}: scale and offset must be finite", array.name);
-  }
+  check_scaling(source.scale, source.offset, dtype, array.name);
   return std::make_shared<ArrayColumn>(std::move(array), layout, dtype, source.scale,
                                        source.offset);
 }

@@ -178,6 +178,16 @@ uint16_t to_float16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
+void check_scaling(double scale, double offset, DType to, const std::string& name) {
+  if (!std::isfinite(scale) || !std::isfinite(offset)) {
+    fail("{}: scale and offset must be finite", name);
+  }
+  if (is_floating(to) || (scale == std::trunc(scale) && offset == std::trunc(offset))) return;
+  const bool is_scale = scale != std::trunc(scale);
+  fail("{}: {} {} needs numbers with a fraction, which {} does not hold; set dtype: float32", name,
+       is_scale ? "scale" : "offset", is_scale ? scale : offset, name_of(to));
+}
+
 Converter::Converter(DType from, bool swapped, DType to, double scale, double offset)
     : from_(from),
       to_(to),

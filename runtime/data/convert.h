@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "runtime/data/dtype.h"
 
@@ -14,6 +15,10 @@ float from_float16(uint16_t bits);
 float from_bfloat16(uint16_t bits);
 uint16_t to_float16(float value);
 uint16_t to_bfloat16(float value);
+
+// Throws Error with `name` if such numbers cannot be converted: the scale or the offset is not
+// finite, or what it makes of integers would lose its fraction in `to`.
+void check_scaling(double scale, double offset, DType to, const std::string& name);
 
 // Converts elements of one type to another: value -> to(value) * scale + offset, computed in
 // float64 (so int64 beyond 2^53 is exact only where it stays int64 and unscaled). Integers are

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/ranges.h>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -46,15 +47,34 @@ class Draw {
   uint64_t seed_;
 };
 
+bool over_same_array(const DataSource& a, const DataSource& b) {
+  return a.window > 0 && b.window > 0 && a.path == b.path && a.key == b.key;
+}
+
 // The largest shift of the windows over the same array; all of them are shortened by it.
 int64_t largest_shift(const std::vector<DataSource>& sources, const DataSource& like) {
   int64_t largest = 0;
   for (const DataSource& source : sources) {
-    if (source.window > 0 && source.path == like.path && source.key == like.key) {
-      largest = std::max(largest, source.window_shift);
-    }
+    if (over_same_array(source, like)) largest = std::max(largest, source.window_shift);
   }
   return largest;
+}
+
+// How many samples after a sample have elements of its windows, too; 0 where only a shift, such as
+// that of the next character, makes windows reach into the next ones.
+int64_t samples_overlapping(const std::vector<DataSource>& sources) {
+  int64_t most = 0;
+  for (const DataSource& source : sources) {
+    if (source.window <= source.window_stride) continue;
+    int64_t begin = source.window_shift, end = begin + source.window;
+    for (const DataSource& other : sources) {
+      if (!over_same_array(other, source)) continue;
+      begin = std::min(begin, other.window_shift);
+      end = std::max(end, other.window_shift + other.window);
+    }
+    most = std::max(most, (end - begin - 1) / source.window_stride);
+  }
+  return most;
 }
 
 Dataset open_all(const std::vector<DataSource>& sources, const std::string& base_dir,
@@ -125,6 +145,18 @@ Dataset::Dataset(std::vector<std::shared_ptr<const Column>> columns)
     }
   }
   if (size_ < 1) fail("{}: holds no samples", columns_.front()->name());
+  Digest digest;
+  for (const auto& column : columns_) digest.add(column->content());
+  content_ = digest.value();
+}
+
+std::string Dataset::name() const {
+  if (columns_.empty()) return "the program's data";
+  std::vector<std::string> names;
+  for (const auto& column : columns_) {
+    if (std::ranges::find(names, column->name()) == names.end()) names.push_back(column->name());
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 Dataset Dataset::subset(int64_t begin, int64_t end) const {
@@ -145,7 +177,7 @@ std::pair<Dataset, Dataset> Dataset::split(double fraction, uint64_t seed) const
   const int64_t parts = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size_)));
   if (parts >= size_) {
     fail("{}: {} samples, of which {} would go into validation: no samples left to train on",
-         columns_.empty() ? "the program's data" : columns_.front()->name(), size_, parts);
+         name(), size_, parts);
   }
   const Draw draw(size_, parts, seed);
   const auto mapped = [inner = map_](int64_t i) { return inner ? inner(i) : i; };
@@ -171,13 +203,16 @@ Data open_data(const DataSpec& spec, const std::string& base_dir) {
 
 Data split_off_validation(const DataSpec& spec, const Dataset& all) {
   if (spec.validation_fraction <= 0.0) return {all, std::nullopt};
-  if (spec.continuous) {
+  const int64_t overlapping = samples_overlapping(spec.train);
+  if (spec.continuous || overlapping > 0) {
     const int64_t size = all.size();
-    const int64_t kept = size - std::llround(spec.validation_fraction * static_cast<double>(size));
-    if (kept < 1 || kept == size) {
+    const int64_t first = size - std::llround(spec.validation_fraction * static_cast<double>(size));
+    // Training on the windows before these would be training on a part of them.
+    const int64_t kept = first - overlapping;
+    if (kept < 1 || first == size) {
       fail("data.validation_fraction leaves no samples for training or none for validation");
     }
-    return {all.subset(0, kept), all.subset(kept, size)};
+    return {all.subset(0, kept), all.subset(first, size)};
   }
   auto [rest, drawn] = all.split(spec.validation_fraction, spec.split_seed);
   return {rest, drawn};

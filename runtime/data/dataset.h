@@ -20,6 +20,7 @@
 
 #include "core/job/training_spec.h"
 #include "runtime/data/dtype.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/data/sampler.h"
 #include "runtime/data/watched_file.h"
 
@@ -34,6 +35,7 @@ struct Array {
   const std::byte* bytes = nullptr;         // product(shape) * size_of(dtype) bytes
   std::shared_ptr<const void> owner;        // keeps `bytes` valid: a mapping, a buffer, a tensor
   std::shared_ptr<const WatchedFile> file;  // where they come from; null: from no file
+  uint64_t content = 0;                     // as Column's
 
   int64_t elements() const;      // product(shape); 1 for a scalar
   int64_t row_elements() const;  // product of all dimensions but the first; 0-d: 1
@@ -51,6 +53,9 @@ class Column {
   const std::vector<int64_t>& shape() const { return shape_; }  // of one sample; {} = a scalar
   size_t row_bytes() const { return row_bytes_; }               // of one sample, as copied
   const std::string& name() const { return name_; }             // for messages
+  // Almost surely differs for other files: by their names and sizes, and of arrays by what is at
+  // both ends. Paths and times do not count, for hosts have copies. 0: there are no files.
+  uint64_t content() const { return content_; }
 
   // Copies samples one after another to `out`, which has rows.size() * row_bytes() bytes and the
   // alignment of the element. Requires: each row in [0, rows()). Thread-safe. May block on the
@@ -59,7 +64,8 @@ class Column {
   virtual void copy_rows(std::span<const int64_t> rows, std::byte* out) const = 0;
 
  protected:
-  Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape);
+  Column(std::string name, int64_t rows, DType dtype, std::vector<int64_t> shape,
+         uint64_t content = 0);
 
  private:
   std::string name_;
@@ -67,6 +73,7 @@ class Column {
   DType dtype_;
   std::vector<int64_t> shape_;
   size_t row_bytes_;
+  uint64_t content_;
 };
 
 class ImageFolder;
@@ -117,9 +124,9 @@ class Dataset {
   using Fetch = std::function<Make(const Request& request)>;
 
   // `in_order`: the data have an order of their own, for which a row is a place in the pass; no
-  // sampler shuffles them. Requires: size >= 1.
-  Dataset(int64_t size, Fetch fetch, bool in_order = false)
-      : size_(size), fetch_(std::move(fetch)), in_order_(in_order) {}
+  // sampler shuffles them. `content`: as Fingerprint's. Requires: size >= 1.
+  Dataset(int64_t size, Fetch fetch, bool in_order = false, uint64_t content = 0)
+      : size_(size), fetch_(std::move(fetch)), in_order_(in_order), content_(content) {}
 
   // Throws Error if lengths differ (naming both sources and their lengths), or if there are no
   // columns or no samples.
@@ -129,6 +136,9 @@ class Dataset {
   const Fetch& fetch() const { return fetch_; }  // none: there are columns
   bool in_order() const { return in_order_; }
   const std::vector<std::shared_ptr<const Column>>& columns() const { return columns_; }
+
+  Fingerprint fingerprint() const { return {size_, content_}; }
+  std::string name() const;  // for messages: the columns'
 
   // The columns' row of sample `i`. Requires: 0 <= i < size().
   int64_t row(int64_t i) const { return map_ ? map_(i) : i; }
@@ -149,6 +159,7 @@ class Dataset {
   std::function<int64_t(int64_t)> map_;  // none: identity
   Fetch fetch_;
   bool in_order_ = false;
+  uint64_t content_ = 0;
 };
 
 struct Data {
@@ -156,8 +167,9 @@ struct Data {
   std::optional<Dataset> validation;
 };
 
-// The training data, and the share of it that the settings keep for validation. Throws Error as
-// Dataset::split().
+// The training data, and the share of it that the settings keep for validation. Where windows
+// overlap, that is the last ones, and those that share elements with them are in neither. Throws
+// Error as Dataset::split().
 Data split_off_validation(const DataSpec& spec, const Dataset& all);
 
 // Opens everything that `spec` names. Throws Error like open_column and Dataset, and if number,

@@ -110,6 +110,11 @@ ImageFolder::ImageFolder(const std::string& path) : path_(path) {
   if (!is_directory(path)) fail("{}: is a file; images are read from a folder", path);
   Walk{*this, {}}.walk("");
   if (ends_.empty()) fail("{}: holds no images (.jpg, .jpeg or .png)", path);
+  Digest digest;
+  digest.add(paths_);
+  digest.add(std::as_bytes(std::span(ends_)));
+  for (const std::string& name : classes_) digest.add(name);
+  content_ = digest.value();
 }
 
 std::string_view ImageFolder::place(size_t i) const {
@@ -136,9 +141,8 @@ Array ImageFolder::labels() const {
     }
     std::fill(numbers->begin() + begin, numbers->begin() + end, static_cast<int64_t>(c));
   }
-  return {
-      path_,   DType::int64, false, {size()}, reinterpret_cast<const std::byte*>(numbers->data()),
-      numbers, nullptr};
+  const auto* bytes = reinterpret_cast<const std::byte*>(numbers->data());
+  return {path_, DType::int64, false, {size()}, bytes, numbers, nullptr, content_};
 }
 
 }  // namespace adaptdl::data

@@ -17,6 +17,7 @@ class ImageFolder : public Blobs {
   explicit ImageFolder(const std::string& path);
 
   int64_t size() const override { return static_cast<int64_t>(ends_.size()); }
+  uint64_t content() const override { return content_; }
   std::string name(int64_t i) const override;
   FileBytes read(int64_t i) const override { return read_data_file(name(i), kMaxBlob); }
 
@@ -36,6 +37,7 @@ class ImageFolder : public Blobs {
   std::vector<uint64_t> ends_;  // of each in paths_
   std::vector<std::string> classes_;
   std::vector<int64_t> starts_;  // the first image of each class
+  uint64_t content_ = 0;         // of names alone
 };
 
 }  // namespace adaptdl::data

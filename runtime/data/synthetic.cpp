@@ -70,6 +70,7 @@ std::shared_ptr<const Column> make_synthetic(const DataSource& source) {
   if (!labels && !is_floating(dtype)) {
     fail("{}: type {} needs `classes`, the number of class labels to draw", name, name_of(dtype));
   }
+  check_scaling(source.scale, source.offset, dtype, name);
   array_bytes(source.shape, size_of(dtype), kMaxSampleBytes, name);
   return std::make_shared<SyntheticColumn>(name, source, dtype);
 }

@@ -38,6 +38,7 @@ class TarShards::Members : public Blobs {
       : shards_(std::move(shards)), kind_(kind) {}
 
   int64_t size() const override { return static_cast<int64_t>(kind_.places.size()); }
+  uint64_t content() const override { return shards_->digest_.value(); }
 
   // The member's name is in the file, and only read for a message.
   std::string name(int64_t i) const override {
@@ -96,6 +97,8 @@ void TarShards::index(uint32_t shard) {
   if (::fstat(file.get(), &status) != 0) fail_errno(errno, path + ": cannot read");
   if (!S_ISREG(status.st_mode)) fail("{}: is not a file", path);
   if (status.st_size == 0) fail("{}: is empty", path);
+  digest_.add(file_name(path));
+  digest_.add(static_cast<uint64_t>(status.st_size));
   // The kernel would read what follows each header.
   ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_RANDOM);
   TarReader reader(
@@ -108,6 +111,8 @@ void TarShards::index(uint32_t shard) {
   while (const std::optional<TarMember> member = reader.next()) {
     const NameParts parts = split_name(member->name);
     if (parts.sample.empty()) continue;
+    digest_.add(member->name);
+    digest_.add(member->size);
     if (parts.sample != sample) {
       if (!sample.empty()) finish_sample(fmt::format("{}: sample \"{}\"", path, sample));
       sample = parts.sample;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/data/blobs.h"
+#include "runtime/data/fingerprint.h"
 
 namespace adaptdl::data {
 
@@ -48,6 +49,7 @@ class TarShards {
   std::map<std::string, Kind, std::less<>> kinds_;
   size_t samples_ = 0;
   std::string first_sample_;
+  Digest digest_;  // of the names and sizes of files and members
 };
 
 }  // namespace adaptdl::data

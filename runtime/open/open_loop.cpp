@@ -87,6 +87,7 @@ void OpenLoop::join() {
     // Not together: the first rank may load a checkpoint for long.
     member_ = in_generation(/*together=*/false, [this] { synchronise(); });
   }
+  undone_ = false;
 }
 
 // Everything that must be on disk is there: no destructor is needed, and the user's objects, which
@@ -111,24 +112,63 @@ std::optional<int64_t> OpenLoop::next_epoch() {
     }
   }
   moved_on_ = false;
-  // A run that a checkpoint has brought back finished.
-  while (progress_.finished && !progress_.validate) {
+  for (;; join()) {
+    if (!in_generation(/*together=*/true, [this] { agree_on_end(); })) continue;
+    // By its limits too, as a checkpoint may bring a run back.
+    if (!progress_.finished || progress_.validate) break;
     over_ = in_generation(/*together=*/false, [this] { conclude(/*finished=*/true); });
     if (over_) {
       leave(Outcome::finished);
       return {};
     }
-    join();
+    // The next generation agrees anew: others may not have heard of this end.
+    if (progress_.ended_by == EndedBy::program) {
+      progress_.finished = false;
+      progress_.ended_by = EndedBy::nothing;
+    }
   }
   epoch_ = epoch_of(progress_);
   return epoch_;
+}
+
+// Collective where an epoch begins, as the first thing in a generation, for a replica that comes
+// there does not know what the others' bodies have called.
+void OpenLoop::agree_on_end() {
+  const data::Position& next = progress_.position;
+  const std::pair here{session_.generation(), progress_.tick};
+  if (next.epoch == 0 || next.pass > 0 || next.index > 0 || progress_.turn > 0 ||
+      progress_.validate || progress_.finished || asked_in_ == here) {
+    return;
+  }
+  bool ends = state_.last_epoch >= 0 && state_.last_epoch < epoch_of(progress_);
+  if (auto* communicator = session_.communicator()) {
+    for (const uint8_t each : comm::all_gather_values<uint8_t>(*communicator, ends)) {
+      ends |= each != 0;
+    }
+  }
+  asked_in_ = here;
+  if (!ends) return;
+  // Who called it may die before this is over.
+  if (state_.last_epoch < 0) state_.last_epoch = epoch_of(progress_) - 1;
+  progress_.finished = true;
+  progress_.ended_by = EndedBy::program;
+}
+
+void OpenLoop::finish() {
+  if (!announced_) fail("finish() must stand in a loop over epochs()");
+  if (state_.last_epoch < 0) state_.last_epoch = epoch_;
+}
+
+void OpenLoop::check_validated() const {
+  if (!validating_) return;
+  fail("the loop over validation_batches() was left early; its sums are not those of all replicas");
 }
 
 // A body without a validation leaves it out.
 void OpenLoop::end_epoch() {
   end_batch();
   if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
-  validating_ = false;  // of a loop that the body has left early
+  check_validated();
   for (join(); progress_.validate; join()) {
     moved_on_ = true;
     in_generation(/*together=*/true, [this] {
@@ -141,6 +181,7 @@ void OpenLoop::end_epoch() {
 
 std::optional<Pass> OpenLoop::next_batch() {
   if (!announced_ || over_) fail("batches() must stand in a loop over epochs()");
+  check_validated();
   end_batch();
   if (awaits_loss_) fail("step() was not called for the last batch; each needs it once");
   for (;;) {
@@ -149,6 +190,8 @@ std::optional<Pass> OpenLoop::next_batch() {
     std::optional<Pass> pass;
     in_generation(/*together=*/true, [&] {
       if (!stepper_.begun()) {
+        agree_on_end();
+        if (progress_.finished) fail("finish(): not all replicas call it in the same epoch");
         session_.report_passes(samples_at_once());
         stepper_.begin(progress_, team());
         for (auto& [name, value] : sums_) value = 0;
@@ -170,14 +213,22 @@ void OpenLoop::step(const at::Tensor& loss) {
   }
   if (!awaits_loss_) fail("step() needs a batch of batches(), and takes one loss for each");
   awaits_loss_ = false;
-  in_generation(/*together=*/true, [&] {
+  const bool whole = in_generation(/*together=*/true, [&] {
     const int64_t before = progress_.tick;
     stepper_.backward(loss);
     if (!stepper_.computed()) return;
     settle_step();
     // The others had another state: the body runs again, and what it still does now is undone.
-    if (progress_.tick == before) stepper_.save();
+    if (progress_.tick > before) return;
+    stepper_.save();
+    undone_ = true;
   });
+  undone_ |= !whole;
+}
+
+// What is left of a body that is undone would come under the number of the step before.
+void OpenLoop::log(const std::string& name, double value) {
+  if (!undone_) reporter_.scalar(progress_.step, name, value);
 }
 
 void OpenLoop::settle_step() {
@@ -195,9 +246,12 @@ void OpenLoop::turn(size_t model, const at::Tensor& loss) {
   const bool whole = in_generation(/*together=*/true, [&] {
     if (turn_ > progress_.turn) settle(stepper_.turn(model, loss));
     // Where the others had another state, the body runs again: what it still does is undone.
-    stepper_.begun() ? stepper_.next_turn() : stepper_.save();
+    undone_ = !stepper_.begun();
+    undone_ ? stepper_.save() : stepper_.next_turn();
   });
-  if (!whole) stepper_.break_off();
+  if (whole) return;
+  undone_ = true;
+  stepper_.break_off();
 }
 
 // With several models the body may take any turns, so a step is over when it wants another batch.
@@ -238,9 +292,9 @@ void OpenLoop::begin_validation() {
   if (!validator_)
     fail("validation_batches(): there is no validation data, in the settings or by use_data()");
   if (!announced_ || over_) fail("validation_batches() must stand in a loop over epochs()");
+  check_validated();
   end_batch();
   join();
-  validating_ = false;  // what a loop that was left early has added up does not count
   if (!progress_.validate) {
     fail(
         "validation_batches() comes once in each epoch, after batches() has given all of the "

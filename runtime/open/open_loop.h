@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "adaptdl/training.h"
 #include "runtime/open/epoch_collectives.h"
@@ -36,6 +37,9 @@ class OpenLoop : private TrainingReplica {
   // With several models, once or more often for a batch.
   void turn(size_t model, const at::Tensor& loss);
 
+  // Training ends after the epoch of the present body, of all replicas.
+  void finish();
+
   // To be called until there is none. A pass begins with empty `sums` (again, if the generation
   // broke), and ends with those of all replicas.
   void begin_validation();
@@ -48,7 +52,7 @@ class OpenLoop : private TrainingReplica {
   StepInfo last_step() const;
   double sum(const std::string& name) const;
   double epochs_done() const { return stepper_.accounting().epochs(progress_); }
-  void log(const std::string& name, double value) { reporter_.scalar(progress_.step, name, value); }
+  void log(const std::string& name, double value);
 
   bool over() const { return over_; }
   // Why this replica ends, if its program has failed in the present step.
@@ -59,11 +63,13 @@ class OpenLoop : private TrainingReplica {
   // Throws StepFailure for what LibTorch and the standard library throw.
   template <typename Part>
   bool in_generation(bool together, const Part& part);
-  void join();  // the newest generation, unless this replica is in one
+  void join();          // the newest generation, unless this replica is in one
+  void agree_on_end();  // where an epoch begins: whether finish() ends training there
   void settle_step();
   void end_batch();
   void follow(Outcome outcome);
   void end_epoch();
+  void check_validated() const;
 
   Sums& sums_;
   EpochCollectives collectives_;
@@ -75,6 +81,8 @@ class OpenLoop : private TrainingReplica {
   bool validating_ = false;  // the validator has begun
   bool moved_on_ = false;    // the present body has asked for a batch, or validated
   int64_t epoch_ = 0;        // of the present body
+  bool undone_ = false;      // the rest of a body whose step, or turn, broke off
+  std::optional<std::pair<uint64_t, int64_t>> asked_in_;  // agree_on_end(): generation and tick
 };
 
 // The metrics of a validation: its sums divided by "count", or as they are without one.

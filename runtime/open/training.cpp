@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "runtime/open/open_loop.h"
 #include "runtime/open/open_program.h"
 #include "runtime/session/check_tensors.h"
@@ -72,6 +73,8 @@ struct Training::Impl : Collectives {
     if (!loop || loop->over() || failed) return;
     const StepFailure failure = loop->failure(error);
     report(failure.what(), failure.exit_code(), failure.step);
+    if (session.has_launcher() || std::uncaught_exceptions() > 0) return;
+    log_warning("{}; nothing is saved", reason_of(error));
   }
 
   // Tells the launcher of an error before the program does with it what it likes.
@@ -151,7 +154,8 @@ Training::Training(const std::string& settings) : impl_(std::make_unique<Impl>(s
 Training::~Training() {
   impl_->left_by(Error(std::uncaught_exceptions() > 0
                            ? "an exception left the training loop"
-                           : "the program left its loop before training was over"));
+                           : "the program left its loop before training was over; finish() ends "
+                             "training after an epoch"));
 }
 
 at::Device Training::device() const {
@@ -179,7 +183,15 @@ void Training::save_model(std::function<void(const std::string&)> save) {
 }
 void Training::use_optimizer(
     std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup&)> make_rule) {
-  impl_->before_loop("use_optimizer()").rule_from(std::move(make_rule));
+  OpenProgram& program = impl_->before_loop("use_optimizer()");
+  impl_->checked([&] {
+    if (impl_->run.spec.optimizer.kind != OptimizerSpec::Kind::program) {
+      fail(
+          "use_optimizer(): optimizer.kind in the settings names another; write program there, or "
+          "remove the call");
+    }
+    program.rule_from(std::move(make_rule));
+  });
 }
 
 void Training::use_scaling_rule(std::function<double(const BatchScale&)> rule) {
@@ -274,6 +286,10 @@ double Training::sum(const std::string& name) const {
 }
 void Training::log(const std::string& name, double value) {
   impl_->checked([&] { impl_->in_loop("log()").log(name, value); });
+}
+
+void Training::finish() {
+  impl_->checked([&] { impl_->in_loop("finish()").finish(); });
 }
 
 Collectives& Training::collective() {

@@ -186,9 +186,9 @@ bool Optimizer::make_state(size_t parameter) {
   ParameterState& state = states_[parameter];
   const UpdateRule& rule = *rules_[group_of_[parameter]];
   const auto names = rule.state_names();
-  if (state.steps > 0 && names.empty() && state.tensors.empty()) return false;
-  if (!names.empty() && state.tensors.size() == names.size()) return false;
-  state.tensors.clear();  // what the settings do not ask for any more
+  const bool same = std::ranges::equal(state.tensors, names, {}, &NamedTensor::name);
+  if (same && (state.steps > 0 || !names.empty())) return false;
+  state = {};  // of an optimizer that kept something else
   for (const std::string& name : names) {
     state.tensors.push_back({name, take_zeros(parameter)});
     if (rule.initial_state() != 0) state.tensors.back().tensor.fill_(rule.initial_state());

@@ -211,7 +211,10 @@ void Gradients::on_gradient(size_t parameter) {
     came_.push_back(static_cast<uint32_t>(parameter));
   const bool rows = has_rows(gradient) && optimizer_.takes_rows(options_.first + parameter);
   if (rows) seen_sparse_[parameter] = 1;
-  if (!active_) return;
+  if (!active_) {
+    disturbed_ = true;
+    return;
+  }
   const bool stays = rows && (direct() || sparse_[parameter] != 0);
   if (gradient.is_sparse()) gradient = stays ? rows_of(gradient) : gradient.to_dense();
   if (loss_scale_ != 1) values_of(gradient).mul_(1 / loss_scale_);
@@ -402,6 +405,7 @@ void Gradients::remember(bool copy) {
 }
 
 void Gradients::clear() {
+  disturbed_ = false;
   for (auto& parameter : parameters_) parameter.tensor.mutable_grad().reset();
 }
 

@@ -119,6 +119,9 @@ class Gradients {
 
   // Detaches this step's gradients from the parameters, so that autograd does not add to them.
   void clear();
+  // Whether a gradient has come outside of the calls around backward passes, since begin() or
+  // clear(): of a backward pass of the program's own, which no other replica would hear of.
+  bool disturbed() const { return disturbed_; }
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 
@@ -191,7 +194,7 @@ class Gradients {
   ShardPass shard_pass_;
   double weight_ = 1;  // of the pass
   double loss_scale_ = 1;
-  bool measure_ = false, active_ = false, finite_ = true;
+  bool measure_ = false, active_ = false, finite_ = true, disturbed_ = false;
   double measure_seconds_ = 0;
   int next_bucket_ = 0;  // the next one to submit
   std::unique_ptr<Reducer> reducer_;

@@ -150,6 +150,7 @@ std::optional<SchedulingHints> BatchPolicy::hints(const Progress& progress) cons
   hints.atomic_max = within(progress.atomic_limit);
   hints.max_profiled_replicas = profiles_.max_replicas();
   hints.accumulation = spec_.accumulation || progress.atomic_limit > 0;
+  hints.halves_alone = bounds_.halves_alone;
   hints.perf = here->second;
   if (!spec_.adaptive) return hints;
   hints.max_batch = bounds_.max;

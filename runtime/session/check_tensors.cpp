@@ -45,6 +45,7 @@ void check_tensors(Program& program) {
     }
   }
   check_list(program.buffers(), "buffer");
+  check_list(program.frozen(), "frozen tensor");
 }
 
 }  // namespace adaptdl

@@ -4,7 +4,7 @@
 
 namespace adaptdl {
 
-// Throws Error if parameters() or buffers() break the contract of Program.
+// Throws Error if parameters(), buffers() or frozen() break the contract of Program.
 void check_tensors(Program& program);
 
 }  // namespace adaptdl

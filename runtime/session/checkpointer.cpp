@@ -5,7 +5,9 @@
 #include <pthread.h>
 
 #include "core/base/error.h"
+#include "runtime/archive/tensor_types.h"
 #include "runtime/session/device.h"
+#include "runtime/session/model_tensors.h"
 #include "runtime/session/newest_checkpoint.h"
 #include "runtime/torch_compat.h"
 
@@ -14,41 +16,15 @@ namespace {
 
 using nlohmann::json;
 
-std::string dtype_name(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kComplexFloat:
-      return "complex64";
-    case at::kComplexDouble:
-      return "complex128";
-    case at::kLong:
-      return "int64";
-    case at::kInt:
-      return "int32";
-    case at::kShort:
-      return "int16";
-    case at::kChar:
-      return "int8";
-    case at::kByte:
-      return "uint8";
-    case at::kUInt16:
-      return "uint16";
-    case at::kUInt32:
-      return "uint32";
-    case at::kUInt64:
-      return "uint64";
-    case at::kBool:
-      return "bool";
-    default:
-      fail("a tensor of type {} cannot be saved in a checkpoint", at::toString(type));
-  }
+std::string checkpoint_dtype(const at::Tensor& tensor) {
+  const std::string_view name = dtype_name(tensor.scalar_type());
+  if (!name.empty()) return std::string(name);
+  fail("a tensor of type {} cannot be saved in a checkpoint", at::toString(tensor.scalar_type()));
+}
+
+// Training does not change what is frozen, so it cannot have spoilt it.
+bool must_be_finite(const std::string& name, const std::set<std::string>& any_numbers) {
+  return !any_numbers.contains(name) && !name.starts_with(kFrozenPrefix);
 }
 
 constexpr double kFirst = 2;  // s; from the beginning of training to its first checkpoint
@@ -76,10 +52,10 @@ std::vector<TensorView> copy_out(SnapshotBuffer& buffer, const std::vector<Named
   side.wait();
   std::vector<TensorView> views;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    views.push_back({tensors[i].name, dtype_name(tensors[i].tensor.scalar_type()),
+    views.push_back({tensors[i].name, checkpoint_dtype(tensors[i].tensor),
                      tensors[i].tensor.sizes().vec(),
                      static_cast<const SnapshotBuffer&>(buffer).part(i),
-                     /*finite=*/!any_numbers.contains(tensors[i].name)});
+                     must_be_finite(tensors[i].name, any_numbers)});
   }
   return views;
 }
@@ -244,7 +220,7 @@ void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<Named
     if (!saved)
       fail("{}: has no tensor \"{}\"; another program wrote it", checkpoint.path, named.name);
     if (saved->shape != named.tensor.sizes().vec() ||
-        saved->dtype != dtype_name(named.tensor.scalar_type())) {
+        saved->dtype != checkpoint_dtype(named.tensor)) {
       fail("{}: tensor \"{}\" has another shape or type; another program wrote it", checkpoint.path,
            named.name);
     }
@@ -253,6 +229,15 @@ void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<Named
                       named.tensor.options().device(at::kCPU).requires_grad(false));
     named.tensor.detach().copy_(source);
   }
+}
+
+std::string other_frozen(const LoadedCheckpoint& checkpoint, const std::string& digest) {
+  const std::string saved = checkpoint.header.state.value(kFrozenDigest, "");
+  if (saved.empty() || saved == digest) return "";
+  return fmt::format(
+      "the program's frozen parameters or constants are not those that {} was trained with; the "
+      "model is a mixture of both, unless you go on with the program of that time",
+      checkpoint.path);
 }
 
 }  // namespace adaptdl

@@ -99,8 +99,15 @@ class Checkpointer {
   std::optional<AsyncCheckpointWriter> writer_;
 };
 
+// Where a header's state has that fingerprint.
+inline constexpr const char* kFrozenDigest = "frozen_digest";
+
 // Copies a checkpoint's tensors into the live tensors with the same names. Throws Error if one is
 // missing or has another shape or type.
 void restore_tensors(const LoadedCheckpoint& checkpoint, const std::vector<NamedTensor>& tensors);
+
+// A sentence if the program's frozen tensors, of which this is the fingerprint(), are not those of
+// the training that wrote the checkpoint; "" if they are, or an earlier version wrote it.
+std::string other_frozen(const LoadedCheckpoint& checkpoint, const std::string& digest);
 
 }  // namespace adaptdl

@@ -1,7 +1,9 @@
 #include "runtime/session/evaluation.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -16,6 +18,8 @@
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/progress.h"
+#include "runtime/session/state_digest.h"
+#include "runtime/session/step_accounting.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/sync.h"
 #include "runtime/session/validator.h"
@@ -35,20 +39,41 @@ const data::Data& with_validation(const data::Data& data) {
   return data;
 }
 
-// What is evaluated: {path, step, epoch, atomic_limit}; of weights without a checkpoint, step and
-// epoch are null. The limit is the Progress's.
+std::vector<NamedTensor> tensors_of(Program& program, const std::vector<std::string>& frozen) {
+  std::vector<NamedTensor> all = model_tensors(program);
+  for (auto& named : frozen_tensors(program, frozen)) all.push_back(std::move(named));
+  return all;
+}
+
+// So that nobody takes the metrics for those of the file alone.
+void warn_of(const std::string& path, const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  if (names.empty()) return;
+  const size_t shown = std::min(names.size(), kMost);
+  log_warning("{}: {}: {}{}", path, what,
+              fmt::join(names.begin(), names.begin() + static_cast<long>(shown), ", "),
+              shown < names.size() ? fmt::format(", ... ({})", names.size()) : "");
+}
+
+// What is evaluated: {path, step, epoch, atomic_limit, frozen}; of weights without a checkpoint,
+// step and epoch are null. The limit is the Progress's; `frozen` are the names of the frozen
+// tensors that are not the program's own.
 json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& options,
                 double iterations_per_epoch) {
   if (!options.checkpoint_dir.empty()) {
     std::vector<std::string> problems;
     const auto checkpoint = CheckpointStore(options.checkpoint_dir, 1).latest(&problems);
     if (checkpoint) {
-      restore_tensors(*checkpoint, model_tensors(program));
+      const auto frozen = checkpoint->header.state.value("frozen", std::vector<std::string>());
+      restore_tensors(*checkpoint, tensors_of(program, frozen));
+      const std::string mixture = other_frozen(*checkpoint, fingerprint(program.frozen()));
+      if (!mixture.empty()) log_warning("{}", mixture);
       const Progress progress = progress_from_json(checkpoint->header.state.at("progress"));
       return {{"path", checkpoint->path},
               {"step", progress.step},
               {"epoch", progress.iterations / iterations_per_epoch},
-              {"atomic_limit", progress.atomic_limit}};
+              {"atomic_limit", progress.atomic_limit},
+              {"frozen", frozen}};
     }
     if (!problems.empty()) {
       fail("no usable checkpoint in {}: {}", options.checkpoint_dir, problems.front());
@@ -59,7 +84,13 @@ json load_model(Program& program, const TrainingSpec& spec, const TrainOptions& 
          options.checkpoint_dir);
   }
   const LoadedWeights loaded = load_weights(program, *spec.from, options.data_dir);
-  return {{"path", loaded.path}, {"step", nullptr}, {"epoch", nullptr}, {"atomic_limit", 0}};
+  warn_of(loaded.path, "of the model, not in the file, or of another shape", loaded.kept);
+  warn_of(loaded.path, "of the file, not used", loaded.skipped);
+  return {{"path", loaded.path},
+          {"step", nullptr},
+          {"epoch", nullptr},
+          {"atomic_limit", 0},
+          {"frozen", loaded.frozen}};
 }
 
 json validation_event(const json& loaded, const std::map<std::string, double>& metrics) {
@@ -104,16 +135,16 @@ class Evaluation {
     }
     json loaded = json::object();
     if (session_.rank() == 0) {
-      loaded = load_model(
-          program_, spec_, options_,
-          static_cast<double>(data_.train.size()) / static_cast<double>(spec_.batch.initial));
+      loaded =
+          load_model(program_, spec_, options_, iterations_per_epoch(spec_, data_.train.size()));
     }
     if (communicator) {
       SyncPlan plan;
       plan.root = 0;
       plan.receive = session_.rank() != 0;
       plan.transfer = true;
-      transfer(*communicator, plan, loaded, [&](const json&) { return model_tensors(program_); });
+      transfer(*communicator, plan, loaded,
+               [&](const json& from_root) { return tensors_of(program_, from_root.at("frozen")); });
     }
     const json step = loaded.at("step");
     session_.report_switched(step.is_null() ? 0 : step.get<int64_t>());

@@ -1,6 +1,6 @@
 #pragma once
 
-// Gives a program the weights of a file (adaptdl-train(5), `from`).
+// Gives a program the weights of a file (adaptdl-train(5), `from`), the frozen ones included.
 
 #include <string>
 #include <vector>
@@ -15,6 +15,7 @@ struct LoadedWeights {
   size_t tensors = 0;                // loaded
   std::vector<std::string> kept;     // of the program, as they were
   std::vector<std::string> skipped;  // of the file
+  std::vector<std::string> frozen;   // of the program's frozen tensors, those that were loaded
 };
 
 // `folder`: of a relative path. Throws Error, before anything has changed, if the file is invalid

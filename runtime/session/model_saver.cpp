@@ -88,7 +88,13 @@ std::string ModelSaver::save_best(int64_t step) {
 json ModelSaver::best(const Progress& progress) const {
   if (!spec_.best || progress.best.empty()) return nullptr;
   const auto& [metric, value] = *progress.best.begin();
-  const bool saved = best_is_saved_ && !options_.best_path.empty();
+  const bool wanted = best_is_saved_ && !options_.best_path.empty();
+  // A run that goes on, or another host, may not have what was saved before.
+  const bool saved = wanted && path_exists(options_.best_path);
+  if (wanted && !saved && saved_best_ != progress.best_step) {
+    log_warning("there is no {}: the best model, of step {}, was removed, or is on another host",
+                options_.best_path, progress.best_step);
+  }
   return {{"metric", metric},
           {"value", value},
           {"step", progress.best_step},

@@ -38,7 +38,8 @@ class ModelSaver {
   // Writes the program's parameters there, and returns what went wrong, or "". Tries only once: the
   // other replicas wait, and a later model may be better.
   std::string save_best(int64_t step);
-  // The best validation and its model as in the event `end`; null if there is none.
+  // The best validation and its model, if there is such a file, as in the event `end`; null if
+  // there was no validation.
   nlohmann::json best(const Progress& progress) const;
 
  private:

@@ -125,8 +125,9 @@ class ColumnSamples : public MapDataset {
 // The rows of `part`, which are numbers of `samples`.
 data::Dataset map_rows(const data::Dataset& part, std::shared_ptr<const MapDataset> samples,
                        Transform transform) {
-  return {part.size(), [part, samples = std::move(samples),
-                        transform = std::move(transform)](const data::Dataset::Request& request) {
+  return {part.size(),
+          [part, samples = std::move(samples),
+           transform = std::move(transform)](const data::Dataset::Request& request) {
             return [&part, &samples, &transform, request] {
               const at::NoGradGuard no_grad;
               Draws draws(transform, request);
@@ -138,7 +139,8 @@ data::Dataset map_rows(const data::Dataset& part, std::shared_ptr<const MapDatas
               }
               return batch_of(*samples, std::move(all));
             };
-          }};
+          },
+          /*in_order=*/false, part.fingerprint().content};
 }
 
 class TensorCursor : public data::ShardCursor {

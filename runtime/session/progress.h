@@ -25,7 +25,7 @@ struct BatchPlan {
 };
 
 // Why training ended, or will end after the last validation.
-enum class EndedBy : int { nothing, epochs, max_steps, max_time, early_stopping };
+enum class EndedBy : int { nothing, epochs, max_steps, max_time, early_stopping, program };
 
 struct Progress {
   int64_t tick = 0;         // steps and validations finished; numbers what a member prepares

@@ -1,5 +1,6 @@
 #include "runtime/session/run_program.h"
 
+#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <malloc.h>
@@ -33,6 +34,13 @@ int train_in(Session& session, const ReadSettings& read, const MakeProgram& make
                          : train(*program, spec, options, session);
 }
 
+std::atomic<bool> trains_for_good{false};  // with a launcher, or with checkpoints
+
+// The launcher's channel is taken by then, and the checkpoints are those of the first training.
+void check_only_training() {
+  if (trains_for_good) fail("one training for a process; start another program for the next");
+}
+
 int report(const std::string& message, ExitCode code) {
   std::fprintf(stderr, "adaptdl: %s\n", message.c_str());
   return static_cast<int>(code);
@@ -49,6 +57,7 @@ void keep_freed_memory() {
 
 OpenedRun open_run(Session& session, const ReadSettings& read,
                    const std::shared_ptr<StepHooks>& hooks, bool own_data) {
+  check_only_training();
   LaunchSettings launch;
   if (session.has_launcher()) {
     launch = LaunchSettings::from(session.settings());
@@ -61,6 +70,7 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
     launch.options.replicas = session.promised_replicas();
     if (session.alone() && !launch.options.checkpoint_dir.empty()) session.stop_on_signals();
   }
+  trains_for_good = session.has_launcher();
   TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",
                                           launch.overrides, own_data);
   launch.options.device = open_device(launch.device);
@@ -71,6 +81,7 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
   }
   session.set_accelerator(accelerator_kind(launch.options.device));
   launch.options.hooks = hooks;
+  if (!launch.options.checkpoint_dir.empty()) trains_for_good = true;
   return {std::move(launch), std::move(spec)};
 }
 

@@ -26,7 +26,8 @@ struct OpenedRun {
 };
 
 // What this process is to train: by the launcher, or alone. `own_data`: as parse_training_spec().
-// Throws Error for invalid settings.
+// Throws Error for invalid settings, and where this process has trained before with a launcher or
+// with checkpoints.
 OpenedRun open_run(Session& session, const ReadSettings& read,
                    const std::shared_ptr<StepHooks>& hooks, bool own_data);
 

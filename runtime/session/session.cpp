@@ -29,10 +29,10 @@ __attribute__((used)) const char* const kMarker = launch::kProgramMarker;
 constexpr int kConnectTimeoutSeconds = 60;
 constexpr std::chrono::seconds kLongWait{1};
 
-std::atomic<StopMode>* signalled = nullptr;  // by stop_on_signals()
+std::atomic<std::atomic<StopMode>*> signalled{nullptr};  // by stop_on_signals()
 
 void on_signal(int /*number*/) {
-  signalled->store(StopMode::checkpoint, std::memory_order_relaxed);
+  if (auto* stop = signalled.load()) stop->store(StopMode::checkpoint, std::memory_order_relaxed);
 }
 
 std::string text_of(const std::vector<uint8_t>& bytes) {
@@ -57,6 +57,43 @@ json hosts_in_use(const comm::Communicator& communicator) {
 }
 
 }  // namespace
+
+// What signals did before the session, until its end: the program, and what it starts then, may
+// need them.
+class Session::FormerSignals {
+ public:
+  FormerSignals() = default;
+  ~FormerSignals() {
+    for (const auto& [number, action] : actions_) sigaction(number, &action, nullptr);
+    signalled = nullptr;
+    if (!blocked_) return;
+    const timespec now{};
+    while (sigtimedwait(&*blocked_, nullptr, &now) > 0) continue;  // they were for the training
+    pthread_sigmask(SIG_UNBLOCK, &*blocked_, nullptr);
+  }
+  FormerSignals(const FormerSignals&) = delete;
+
+  void set(int number, void (*handler)(int), int flags) {
+    struct sigaction action {
+    }, before{};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigaction(number, &action, &before);
+    actions_.emplace_back(number, before);
+  }
+  void ignore(int number) { set(number, SIG_IGN, 0); }
+  void block(int number) {
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    if (sigismember(&before, number) == 0) blocked_ = set;
+  }
+
+ private:
+  std::vector<std::pair<int, struct sigaction>> actions_;
+  std::optional<sigset_t> blocked_;
+};
 
 Session::Session() {
   wake_ = Fd(eventfd(0, EFD_CLOEXEC));
@@ -89,19 +126,15 @@ void Session::join_launcher(Fd channel) {
 
   // A terminal's Ctrl-C reaches every process; only the launcher acts on it. SIGTERM is read from a
   // descriptor, so it is blocked before any thread could inherit another mask.
-  signal(SIGINT, SIG_IGN);
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);
+  former_signals_ = std::make_unique<FormerSignals>();
+  for (const int number : {SIGINT, SIGPIPE, SIGXFSZ}) former_signals_->ignore(number);
   // Slurm sends its notices to every process of a job; they are meant for the launcher.
   for (const int notice : {SIGUSR1, SIGUSR2}) {
     struct sigaction before {};
     sigaction(notice, nullptr, &before);
-    if (before.sa_handler == SIG_DFL) signal(notice, SIG_IGN);
+    if (before.sa_handler == SIG_DFL) former_signals_->ignore(notice);
   }
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  former_signals_->block(SIGTERM);
 
   const auto welcome = channel_->receive();
   if (!welcome) _exit(static_cast<int>(ExitCode::error));  // the launcher is gone
@@ -149,6 +182,7 @@ Session::~Session() {
 
 void Session::farewell() {
   left_ = true;
+  if (alone()) former_signals_.reset();
   if (coordinator_) coordinator_->finish();
 }
 
@@ -158,10 +192,10 @@ void Session::begin_control() {
 
 void Session::stop_on_signals() {
   signalled = &stop_;
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+  former_signals_ = std::make_unique<FormerSignals>();
+  for (const int number : {SIGINT, SIGTERM}) {
+    former_signals_->set(number, on_signal, SA_RESTART | static_cast<int>(SA_RESETHAND));
+  }
 }
 
 void Session::set_device(std::unique_ptr<comm::Device> device, const std::string& id) {

@@ -42,6 +42,7 @@ class Session {
  public:
   // Takes the control channel from the environment and reads the launcher's welcome. Blocks SIGTERM
   // and handles it here: on SIGTERM this replica asks to leave. Call before other threads start.
+  // The destructor makes signals do again what they did before; call it from the same thread.
   // Throws Error if the launcher speaks a newer protocol.
   // Without a launcher it meets the replicas that ADAPTDL_NUM_REPLICAS promises, as
   // standalone::meet(). SIGINT or SIGTERM to any of them ends all after a checkpoint; a second
@@ -123,8 +124,8 @@ class Session {
   // launcher waits for them.
   void farewell();
 
-  // Alone: from now on the first SIGINT or SIGTERM makes stop_requested() ask for a
-  // checkpoint; the next one ends the process.
+  // Alone: from now on the first SIGINT or SIGTERM makes stop_requested() ask for a checkpoint; the
+  // next one ends the process. After farewell() they do what they did before.
   void stop_on_signals();
 
   StopMode stop_requested() const { return stop_.load(std::memory_order_relaxed); }
@@ -149,6 +150,7 @@ class Session {
   };
 
  private:
+  class FormerSignals;
   void join_launcher(Fd channel);
   void join_by_hand();
   void begin_control();
@@ -160,6 +162,8 @@ class Session {
   std::unique_ptr<comm::Communicator> connected(const comm::GroupOptions& options);
   void report_waiting();
   void on_message(const nlohmann::json& message);
+
+  std::unique_ptr<FormerSignals> former_signals_;  // outlives what must not meet them
 
   bool by_hand_ = false;  // the channel leads to rank 0's coordinator
   standalone::Place place_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fmt/ranges.h>
 #include <map>
 
 #include "core/base/rng.h"
@@ -95,6 +96,20 @@ std::vector<std::string> StateDigest::names(int64_t step) {
     if (part.end > range.begin && part.begin < range.end) names.push_back(part.named.name);
   }
   return names;
+}
+
+std::string fingerprint(const std::vector<NamedTensor>& tensors) {
+  if (tensors.empty()) return "";
+  uint64_t hash = tensors.size();
+  for (const auto& [name, tensor] : tensors) {
+    const std::string head =
+        fmt::format("{} {} [{}]", name, at::toString(tensor.scalar_type()),
+                    fmt::join(tensor.sizes().begin(), tensor.sizes().end(), ", "));
+    hash = digest(reinterpret_cast<const std::byte*>(head.data()), head.size(), hash);
+    const auto bytes = static_cast<int64_t>(tensor.nbytes());
+    if (bytes > 0) hash = digest(tensor.detach().contiguous(), 0, bytes, hash);
+  }
+  return fmt::format("{:016x}", hash);
 }
 
 std::vector<int> minority(std::span<const uint64_t> entries) {

@@ -55,6 +55,10 @@ class StateDigest {
   std::vector<Part> parts_;
 };
 
+// Of the tensors' names, types, shapes and bytes: a word that almost surely differs for others. ""
+// if there are none.
+std::string fingerprint(const std::vector<NamedTensor>& tensors);
+
 // The ranks whose entry differs from that of the largest group of equal entries; of equally large
 // groups, from that of the group with the lowest rank. Pure.
 std::vector<int> minority(std::span<const uint64_t> entries);

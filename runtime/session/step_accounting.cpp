@@ -11,6 +11,15 @@
 
 namespace adaptdl {
 
+double iterations_per_epoch(const TrainingSpec& spec, int64_t samples) {
+  const double iterations = static_cast<double>(samples) / static_cast<double>(spec.batch.initial);
+  // In several passes a step may have less.
+  const BatchSpec& batch = spec.batch;
+  const bool one_pass =
+      !batch.accumulation || batch.atomic_max == 0 || batch.atomic_max >= batch.initial;
+  return spec.data.drop_last && one_pass && iterations > 1 ? std::floor(iterations) : iterations;
+}
+
 void StepAccounting::add_statistics(Prepared& prepared, const Progress& before,
                                     const std::vector<data::Step>& steps, bool compared) const {
   Progress& after = prepared.after;

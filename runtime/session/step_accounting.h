@@ -17,6 +17,11 @@
 
 namespace adaptdl {
 
+// D / M0, of D training samples; whole ones if what does not fill a batch is dropped. Requires
+// samples
+// >= 1.
+double iterations_per_epoch(const TrainingSpec& spec, int64_t samples);
+
 class StepAccounting {
  public:
   // Borrows all but the number of training samples.
@@ -26,12 +31,10 @@ class StepAccounting {
         optimizer_(optimizer),
         schedule_(schedule),
         spec_(spec),
-        samples_(static_cast<double>(samples)) {}
+        samples_(static_cast<double>(samples)),
+        iterations_per_epoch_(adaptdl::iterations_per_epoch(spec, samples)) {}
 
-  // Iterations per epoch, D / M0.
-  double iterations_per_epoch() const {
-    return samples_ / static_cast<double>(spec_.batch.initial);
-  }
+  double iterations_per_epoch() const { return iterations_per_epoch_; }
   // Passes over the data: by the samples taken, or with an adaptive batch by their worth.
   double epochs(const Progress& progress) const;
 
@@ -56,6 +59,7 @@ class StepAccounting {
   const Schedule& schedule_;
   const TrainingSpec& spec_;
   double samples_;
+  double iterations_per_epoch_;
 };
 
 }  // namespace adaptdl

@@ -1,5 +1,6 @@
 #include "runtime/session/stepper.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/clock.h"
@@ -174,6 +175,7 @@ void Stepper::begin(const Progress& progress, const Team& team) {
                               progress.loss_scale.factor);
     return;
   }
+  for (auto& gradients : gradients_) gradients->clear();
   // A replica with nothing would not know which turns the others' loops take.
   if (run.steps.size() > 1 || run.steps.front().sharers < team.replicas) {
     fail(
@@ -233,7 +235,6 @@ std::optional<Pass> Stepper::next_pass() {
     run.pass_samples = pass.samples;
     run.weight =
         static_cast<double>(pass.samples) * (shards_ > 0 ? 1 : run.team.replicas) / run.samples;
-    if (!turns_) gradients_.front()->begin_micro_step(run.done, run.weight);
     if (pass.samples > 0) {
       if (shards_ > 0) {
         seed_generators(spec_.seed, {.step = run.before->step}, run.steps[run.loaded - 1].rank);
@@ -242,14 +243,26 @@ std::optional<Pass> Stepper::next_pass() {
       autocast_.emplace(device_, spec_.precision);
       return pass;
     }
+    gradients_.front()->begin_micro_step(run.done, run.weight);
     end_pass();
   }
   return {};
 }
 
+// Gradients count from here on only: a backward pass of the program's own would be taken for that
+// of the loss, and the sums of the replicas would differ.
 void Stepper::backward(const at::Tensor& loss) {
+  check_undisturbed();
+  gradients_.front()->begin_micro_step(running_->done, running_->weight);
   run_backward(loss, {});
   end_pass();
+}
+
+void Stepper::check_undisturbed() const {
+  if (std::ranges::none_of(gradients_, [](const auto& each) { return each->disturbed(); })) return;
+  fail(
+      "backward() was called on a parameter of the training; add the losses and give their sum to "
+      "step(), and compute other gradients by torch::autograd::grad()");
 }
 
 // Gradients go to `inputs`, or where they are empty to all parameters.
@@ -388,6 +401,7 @@ Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
   Running& run = *running_;
   const Progress& progress = *run.before;
   Gradients& gradients = *gradients_.at(model);
+  check_undisturbed();
   gradients.begin(run.team.communicator, 1, progress.measure && run.team.replicas > 1,
                   progress.loss_scale.factor);
   gradients.begin_micro_step(0, run.weight);

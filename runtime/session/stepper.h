@@ -158,6 +158,7 @@ class Stepper {
   Pass load_pass();
   void read_loss();
   void end_pass();
+  void check_undisturbed() const;
   void run_backward(const at::Tensor& loss, const std::vector<at::Tensor>& inputs);
   void report_gradients(StepReport& report, const Gradients& gradients) const;
   void report_decisions(StepReport& report, const Decisions& decisions, double last_step_s) const;

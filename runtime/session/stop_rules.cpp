@@ -94,6 +94,8 @@ std::string name_of(EndedBy ended_by) {
       return "max_time";
     case EndedBy::early_stopping:
       return "early_stopping";
+    case EndedBy::program:
+      return "program";
   }
   return "";
 }
@@ -111,6 +113,8 @@ std::string describe_end(const Progress& progress, const TrainingSpec& spec) {
       return fmt::format("early_stopping: {} did not improve in {} validation{}",
                          spec.best ? spec.best->metric : "the metric", progress.validations_since,
                          progress.validations_since == 1 ? "" : "s");
+    case EndedBy::program:
+      return "program: it called finish()";
   }
   return "";
 }

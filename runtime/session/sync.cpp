@@ -39,6 +39,13 @@ SyncPlan plan_sync(const std::vector<StepMark>& marks, int rank) {
     if (static_cast<int>(r) == rank) plan.receive = !good;
   }
   plan.finished = plan.root < 0 ? 0 : finished;
+  const auto alike = [&](const StepMark& mark) {
+    return std::ranges::count(marks, mark.data, &StepMark::data);
+  };
+  plan.data = plan.root < 0 ? std::ranges::max_element(marks, {}, alike)->data
+                            : marks[static_cast<size_t>(plan.root)].data;
+  plan.data_differ =
+      std::ranges::any_of(marks, [&](const StepMark& mark) { return mark.data != plan.data; });
   return plan;
 }
 

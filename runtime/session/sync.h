@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adaptdl/named_tensor.h"
+#include "runtime/session/seen_data.h"
 
 namespace adaptdl {
 
@@ -25,6 +26,7 @@ struct StepMark {
   bool suspect = false;  // its state was found to differ from the majority's
   // Largest atomic batch for which the memory of its kind of accelerator suffices; 0 = not known.
   int64_t atomic_limit = 0;
+  SeenData data;
 };
 
 struct SyncPlan {
@@ -34,6 +36,8 @@ struct SyncPlan {
   bool receive = false;   // this member takes the root's state
   bool transfer = false;  // some member does
   std::vector<int64_t> atomic_limits;  // the marks', by rank
+  SeenData data;                       // the root's; without one those of most members
+  bool data_differ = false;            // some member sees others
 };
 
 // Returns what member `rank` must do, given all members' marks in rank order. Pure. A step is

@@ -19,6 +19,7 @@
 #include "runtime/session/load_weights.h"
 #include "runtime/session/model_tensors.h"
 #include "runtime/session/newest_checkpoint.h"
+#include "runtime/session/seen_data.h"
 #include "runtime/session/step_failure.h"
 #include "runtime/session/stop_rules.h"
 #include "runtime/torch_compat.h"
@@ -54,8 +55,7 @@ TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
       data_(*options.data),
       optimizer_(spec.optimizer, program.parameters(),
                  [&program](const OptimizerGroup& group) { return program.update_rule(group); }),
-      schedule_(spec.schedule,
-                static_cast<double>(data_.train.size()) / static_cast<double>(spec.batch.initial)),
+      schedule_(spec.schedule, iterations_per_epoch(spec, data_.train.size())),
       stepper_(program, optimizer_, schedule_, spec, data_.train, options.device, *options.hooks,
                options.models),
       reporter_(session, stepper_.accounting().iterations_per_epoch(), spec.batch),
@@ -295,8 +295,26 @@ void TrainingReplica::average(const std::vector<NamedTensor>& buffers) {
 }
 
 StepMark TrainingReplica::mark() const {
-  return {has_state_, progress_.tick, progress_.tick + (pending_ ? 1 : 0), suspect_,
-          batch_policy_.profiles().limit_of(accelerator())};
+  return {has_state_,
+          progress_.tick,
+          progress_.tick + (pending_ ? 1 : 0),
+          suspect_,
+          batch_policy_.profiles().limit_of(accelerator()),
+          seen_data(data_)};
+}
+
+// Before a member gets the state. One that sees other data ends here, and the others go on without
+// it, unless nobody has trained yet: then the launcher ends the run.
+void TrainingReplica::check_data(const SyncPlan& plan) const {
+  if (!plan.data_differ) return;
+  const std::string different = describe_difference(data_, plan.data, "the others");
+  if (!different.empty()) {
+    fail(
+        "replica {} on {} {}; data must be the same on all hosts, and stay so until the run has "
+        "ended",
+        session_.member(), host_name(), different);
+  }
+  session_.communicator()->barrier();  // which breaks once that member has ended
 }
 
 void TrainingReplica::synchronise() {
@@ -310,6 +328,7 @@ void TrainingReplica::synchronise() {
     const Session::Together together(session_);
     plan = agree(communicator, mark());
   }
+  check_data(plan);
   // If no member has state, one creates it first, alone, which may take long.
   const bool together_on = plan.root >= 0;
   reached(StepHooks::Point::syncing, progress_.step);
@@ -445,9 +464,12 @@ int TrainingReplica::begin_state() {
          options_.checkpoint_dir, newest.problems.front());
   } else {
     state_.fresh_at = options_.fresh_at;
-    if (!spec_.from) return newest.root;
-    const LoadedWeights loaded = load_weights(program_, *spec_.from, options_.data_dir);
-    reporter_.warm_start(loaded.path, loaded.tensors, loaded.kept, loaded.skipped);
+    if (spec_.from) {
+      const LoadedWeights loaded = load_weights(program_, *spec_.from, options_.data_dir);
+      state_.loaded_frozen = loaded.frozen;
+      reporter_.warm_start(loaded.path, loaded.tensors, loaded.kept, loaded.skipped);
+    }
+    if (!options_.checkpoint_dir.empty()) state_.frozen_digest = fingerprint(program_.frozen());
   }
   return newest.root;
 }
@@ -455,7 +477,11 @@ int TrainingReplica::begin_state() {
 void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
                              const std::vector<std::string>& problems) {
   state_.resume(checkpoint.header.state);
+  if (checkpoint.header.finished) state_.last_epoch = -1;  // the program decides again
   restore_tensors(checkpoint, state_.tensors());
+  state_.frozen_digest = fingerprint(program_.frozen());
+  const std::string mixture = other_frozen(checkpoint, state_.frozen_digest);
+  if (!mixture.empty()) log_warning("{}", mixture);
   progress_.batch_replicas = 0;
   if (!checkpoint.header.state.value("ended", false)) checkpointer_.failed();
   // The limits, and what is watched, may differ from those of the run that wrote it.
@@ -468,11 +494,19 @@ void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
   progress_.ended_by = reached_limit(progress_, spec_, epochs);
   progress_.finished = progress_.ended_by != EndedBy::nothing;
   progress_.validate |= progress_.finished && !was_finished;
+  std::vector<std::string> told = problems;
+  if (const auto before = seen_data_from_json(checkpoint.header.state.value("data", json()))) {
+    const std::string other = describe_difference(data_, *before, "the run that wrote it");
+    if (!other.empty()) {
+      told.push_back("this run " + other);
+      log_warning("{}: this run {}", checkpoint.path, other);
+    }
+  }
   const bool elsewhere = session_.rank() != 0;
   resumed_ = {
       {"step", checkpoint.header.step},
       {"path", elsewhere ? fmt::format("{}:{}", host_name(), checkpoint.path) : checkpoint.path},
-      {"problems", problems}};
+      {"problems", told}};
 }
 
 // Where there is none yet, the newest checkpoint is lost with its host.
@@ -555,6 +589,7 @@ CheckpointHeader TrainingReplica::header(bool ended, bool finished) const {
   header.generation = session_.generation();
   header.finished = finished;
   header.state = state_.summary();
+  header.state["data"] = to_json(seen_data(data_));
   header.state["ended"] = ended;  // the run was told to, or had finished: no failure
   for (const auto& line : describe(spec_)) header.settings[line.key] = line.value;
   return header;

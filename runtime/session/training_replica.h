@@ -105,6 +105,7 @@ class TrainingReplica {
   std::string save_best();  // rank 0; as ModelSaver's
   void reached(StepHooks::Point point, int64_t step);
   StepMark mark() const;
+  void check_data(const SyncPlan& plan) const;
   CheckpointHeader header(bool ended, bool finished) const;
 
   bool has_state_ = false;

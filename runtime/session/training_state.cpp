@@ -1,6 +1,7 @@
 #include "runtime/session/training_state.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/formats/base64.h"
 #include "runtime/session/model_tensors.h"
@@ -37,6 +38,7 @@ std::vector<NamedTensor> TrainingState::trained_tensors() const {
 std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& buffers) const {
   std::vector<NamedTensor> all = trained_tensors();
   for (const auto& named : buffers) all.push_back({kBufferPrefix + named.name, named.tensor});
+  for (auto& named : frozen_tensors(program_, loaded_frozen)) all.push_back(std::move(named));
   return all;
 }
 
@@ -44,17 +46,21 @@ json TrainingState::summary() const {
   return {{"precision", name_of(spec_.precision)},
           {"progress", to_json(progress)},
           {"fresh_at", fresh_at},
+          {"last_epoch", last_epoch},
           {"schedule", schedule_.state()},
           {"profile", batch_policy_.profiles().to_json()},
           {"atomic_limits", batch_policy_.profiles().limits_to_json()},
           {"optimizer", optimizer_.counters()},
           {"checkpoints", checkpointer_.state()},
+          {"frozen", loaded_frozen},
+          {kFrozenDigest, frozen_digest},
           {"program", to_base64(program_.state())}};
 }
 
 void TrainingState::restore(const json& summary) {
   progress = progress_from_json(summary.at("progress"));
   fresh_at = summary.value("fresh_at", int64_t{0});
+  last_epoch = summary.value("last_epoch", int64_t{-1});
   schedule_.load_state(summary.at("schedule"));
   KindProfiles& profiles = batch_policy_.profiles();
   profiles.load(summary.at("profile"));
@@ -64,6 +70,8 @@ void TrainingState::restore(const json& summary) {
       summary.value("atomic_limits", progress.atomic_limit > 0 ? limits : json::object()));
   optimizer_.prepare_state(summary.at("optimizer"));
   checkpointer_.load_state(summary.value("checkpoints", json()));
+  loaded_frozen = summary.value("frozen", std::vector<std::string>());
+  frozen_digest = summary.value(kFrozenDigest, "");
   const std::string own = from_base64(summary.value("program", ""), "the program's state");
   if (!own.empty()) program_.load_state(own);
 }

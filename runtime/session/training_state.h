@@ -4,6 +4,7 @@
 // the small states of schedule, optimizer, batch policy and checkpointer.
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "adaptdl/program.h"
@@ -22,7 +23,7 @@ class TrainingState {
 
   // Parameters and optimizer state.
   std::vector<NamedTensor> trained_tensors() const;
-  // These, and buffers: the program's, or others in their place.
+  // These, loaded_frozen, and buffers: the program's, or others in their place.
   std::vector<NamedTensor> tensors() const { return tensors(program_.buffers()); }
   std::vector<NamedTensor> tensors(const std::vector<NamedTensor>& buffers) const;
 
@@ -37,6 +38,11 @@ class TrainingState {
   Progress progress;
   // When --fresh began this training: milliseconds since 1970. 0: nothing but its first start did.
   int64_t fresh_at = 0;
+  int64_t last_epoch = -1;  // after which a program's finish() ends training; -1: it was not called
+  // Names of the program's frozen tensors that are those of a file, no longer the program's own:
+  // part of the state, though they do not change.
+  std::vector<std::string> loaded_frozen;
+  std::string frozen_digest;  // fingerprint() of all frozen tensors; "": none, or no checkpoints
 
  private:
   Program& program_;

@@ -208,30 +208,30 @@ def unusable_here(folder, draw):
     mirrored(run, 30)
     run.signal(signal.SIGINT)
     run.expect_end(130)
+    shutil.copytree(folder.file("slow.run"), folder.file("other.run"))
     newest = index_of(store)["checkpoints"][0]["step"]
-    name = f"step-{newest:012}"
     for broken in ("data.bin", "manifest.json"):
-        path = os.path.join(checkpoints, name, broken)
-        with open(path, "rb+") as file:
+        name = f"step-{newest:012}"
+        with open(os.path.join(checkpoints, name, broken), "rb+") as file:
             content = bytearray(file.read())
             content[draw.randrange(len(content))] ^= 1
             file.seek(0)
             file.write(content)
-        run = start(folder, store, "--set", f"max_steps={newest}")
+        run = start(folder, store, "--set", f"max_steps={newest + 20}")
         check(resumed(run) == newest, "not the one in the store", run.of("resume"))
         run.expect_end(0)
         check(f"{name} is damaged, or of an earlier training" in run.said(), "silent", run.said())
         check(f"not-used-{name}" in os.listdir(checkpoints), "gone", os.listdir(checkpoints))
+        newest += 20
 
-    shutil.copytree(folder.file("slow.run"), folder.file("other.run"))
     run = start(folder, store, "--fresh", "--set", "max_steps=20")
     run.expect_end(0)
     shutil.rmtree(folder.file("slow.run"))
     os.rename(folder.file("other.run"), folder.file("slow.run"))
-    run = start(folder, store, "--set", "max_steps=20")
+    run = start(folder, store, "--set", "max_steps=40")
     check(resumed(run) == 20, "the earlier training", run.of("resume"))
     run.expect_end(0)
-    check(index_of(store)["checkpoints"][0]["step"] == 20, "not the newer one", index_of(store))
+    check(index_of(store)["checkpoints"][0]["step"] == 40, "not the newer one", index_of(store))
 
 
 def refused(folder, draw):

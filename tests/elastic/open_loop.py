@@ -252,12 +252,43 @@ def die_in_validation(folder, draw):
     check(all(abs(count - round(count)) < 1e-6 for count in found), "not of all samples", found)
 
 
+def finishes(folder, draw):
+    """finish() ends the run with its model after the epoch's body, whatever becomes of replicas."""
+    program = program_of(folder)
+    run = folder.run(program, "--replicas", "3", "--max-restarts", "20", "--set",
+                     "data.validation_fraction=0.8", "--set", "epochs=100", "--", "finish", "slow")
+    run.wait_replicas(3)
+    for _ in range(3):
+        run.wait_event("validation", after=run.count())
+        seen = run.count()
+        check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
+        run.wait_replicas(3, after=seen)
+    run.expect_end(0, 200)
+    run.check_steps()
+    check_state(run)
+    end = run.end_event()
+    check(len(validations(run)) == 12, "another last epoch", validations(run))
+    check(end["ended_by"] == "program" and "finish()" in end["reason"], "another end", end)
+    check(os.path.exists(end["model"]), "no model")
+
+
 def throws(folder, draw):
     """An exception in the loop's body ends the run with its message, once it is no coincidence."""
     run = folder.run(program_of(folder), "--replicas", "2", "--", "throw")
     run.expect_end(1)
     run.check_steps(last=5)
     check("asked for" in run.said() and "step 6" in run.said(), "another message", run.said())
+
+
+def after(folder, draw):
+    """What main() does after the training is waited for, and its exit code is the run's."""
+    program = program_of(folder)
+    run = folder.run(program, "--replicas", "2", "--set", "epochs=1", "--", "after")
+    run.expect_end(7, 200)
+    check(read(os.path.join(os.path.dirname(program), "after")) == "whole", "it was cut off")
+    end = run.end_event()
+    check(end["result"] == "failed" and os.path.exists(end["model"]), "another end", end)
+    check("the program failed after its training: exit code 7" in run.said(), "silent", run.said())
 
 
 def by_hand(folder, draw):
@@ -285,4 +316,4 @@ def by_hand(folder, draw):
 
 
 main(same_as_closed, own_data, collective, streams, model_of_its_own, turns, elastic,
-     join_after_validations, die_in_validation, throws, by_hand)
+     join_after_validations, die_in_validation, finishes, throws, after, by_hand)

@@ -2,13 +2,14 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns] [collect]
+//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns] [collect] [after] [finish]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; stream: reads
 // the images for training as a stream, and adds noise to them; slow: 0.1 s more for each batch;
 // throw: an exception in the sixth step; model: it is one of several, all of one; turns: two models
 // that learn from each other's outputs; collect: exchanges values between an epoch's batches and
-// its validation.
+// its validation; after: when training is over, its main() works on for 4 s, writes the file
+// "after" beside the program, and returns 7; finish: ends training after the twelfth epoch.
 
 #include <adaptdl/adaptdl.h>
 #include <chrono>
@@ -40,7 +41,8 @@ std::string folder_of_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
 }
 
-bool slow = false, own = false, stream = false, throws = false, model = false, collect = false;
+bool slow = false, own = false, stream = false, throws = false, model = false, collect = false,
+     finishes = false;
 
 // The settings without `train`, for data of the program's own.
 std::string chosen_settings() {
@@ -206,6 +208,7 @@ void train() {
       sums["count"] += static_cast<double>(batch.size);
     }
     training.log("finished", static_cast<double>(++finished));
+    if (finishes && epoch == 11 && sums.mean("accuracy") > 0) training.finish();
     if (training.rank() == 0) {
       std::printf("epoch %ld: loss %.4f, accuracy %.4f\n", epoch, sums.mean("loss"),
                   sums.mean("accuracy"));
@@ -283,7 +286,7 @@ class Closed : public adaptdl::Program {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool closed = false, turns = false;
+  bool closed = false, turns = false, after = false;
   for (int i = 1; i < argc; ++i) {
     slow |= std::string(argv[i]) == "slow";
     throws |= std::string(argv[i]) == "throw";
@@ -292,7 +295,9 @@ int main(int argc, char** argv) {
     closed |= std::string(argv[i]) == "closed";
     model |= std::string(argv[i]) == "model";
     collect |= std::string(argv[i]) == "collect";
+    finishes |= std::string(argv[i]) == "finish";
     turns |= std::string(argv[i]) == "turns";
+    after |= std::string(argv[i]) == "after";
   }
   if (closed) {
     return adaptdl::run_program(chosen_settings(), [](const adaptdl::ProgramContext&) {
@@ -304,5 +309,8 @@ int main(int argc, char** argv) {
   } else {
     train();
   }
-  return 0;
+  if (!after) return 0;
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  std::ofstream(folder_of_program() + "after") << "whole";
+  return 7;
 }

@@ -42,6 +42,13 @@ class Program {
   // sets them to the mean over the replicas (integers: to the maximum).
   virtual std::vector<NamedTensor> buffers() = 0;
 
+  // Tensors of the model that training never changes: frozen parameters and constants, of any type;
+  // names as of parameters; every call returns the same dense tensors. The setting `from` loads
+  // those that are in its file; replicas and checkpoints then get them, too. A run that goes on
+  // warns if they are no longer those of its checkpoint. Of others the runtime knows nothing: they
+  // must be the same in all processes. Nothing by default.
+  virtual std::vector<NamedTensor> frozen() { return {}; }
+
   // The loss: one floating-point number with a gradient, the mean over the batch. `batch` holds one
   // tensor per data column on the program's device, with samples along dimension 0: the current
   // atomic batch size; at the end of a pass fewer, or 3 where that size is 2. A single sample comes

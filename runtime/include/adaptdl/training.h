@@ -46,10 +46,11 @@
 // in the body before its loops is done once more there, and must bear that, like net->train().
 // Change registered state in the loop over batches(), or after the body's last loop.
 //
-// All replicas must run the same loops in the same order, and leave one early together. A condition
-// of a loop, or around one, may depend on the epoch and, after its validation, on the accumulator's
-// sums; never on the rank, on a replica's own loss, or on the sums of another epoch, which a new
-// replica does not have.
+// All replicas must run the same loops in the same order. They may leave the loop over batches()
+// early, together; those over epochs() and validation_batches() end by themselves, and finish()
+// ends training. A condition of a loop, of finish(), or around them may depend on the epoch and,
+// after its validation, on the accumulator's sums; never on the rank, on a replica's own loss, or
+// on the sums of another epoch, which a new replica does not have.
 
 #include <cstdint>
 #include <functional>
@@ -169,14 +170,17 @@ class Training {
   void add_parameters(const std::vector<NamedTensor>& parameters);
   void add_buffers(const std::vector<NamedTensor>& buffers);
   // Those of a torch::nn::Module; `prefix` comes before their names. Frozen parameters, without a
-  // gradient, are left out, and each replica has its own.
+  // gradient, are left out: neither other replicas nor checkpoints get them. If they are drawn at
+  // random, call torch::manual_seed() before, so that they are the same in each process, or
+  // register them as buffers: buffers are synchronised and checkpointed.
   template <typename Module>
   void add(const Module& module, const std::string& prefix = "");
 
   // One of several models that take turns: step(name, loss) changes only its parameters. Their
-  // names begin with "NAME.", for optimizer.groups. Then all parameters belong to such a model, a
-  // batch is one pass (no accumulation), the last samples of a pass that make no whole batch are
-  // left out, and an adaptive batch needs two replicas to measure the noise.
+  // names begin with "NAME.", for optimizer.groups; frozen ones are left out as by add(). Then all
+  // parameters belong to such a model, a batch is one pass (no accumulation), the last samples of a
+  // pass that make no whole batch are left out, and an adaptive batch needs two replicas to measure
+  // the noise.
   template <typename Module>
   void add_model(const std::string& name, const Module& module);
   void add_model(const std::string& name, const std::vector<NamedTensor>& parameters);
@@ -202,7 +206,7 @@ class Training {
   // (model.pt without one; best.pt): adaptdl renames the file once it is on disk.
   void save_model(std::function<void(const std::string& path)> save);
 
-  // The optimizer of a group, where the settings say `optimizer: {kind: program}`.
+  // The optimizer of a group. The settings must say `optimizer: {kind: program}`.
   void use_optimizer(
       std::function<std::unique_ptr<UpdateRule>(const OptimizerGroup& group)> make_rule);
 
@@ -228,7 +232,9 @@ class Training {
   Sequence<Batch> batches();
   // `loss`: one floating-point number with a gradient, the mean over the newest batch. Runs the
   // backward pass. After the last batch of a step, averages the gradients, updates the parameters
-  // and clears the gradients; zero_grad() is not needed. Throws if the loss is not such a number.
+  // and clears the gradients; zero_grad() is not needed. Throws if the loss is not such a number,
+  // or if the body has called backward() on a parameter itself: add the losses and give their sum
+  // here, and compute other gradients by torch::autograd::grad().
   void step(const at::Tensor& loss);
 
   // A turn of one of several models. `loss` as above, but gradients reach only this model's
@@ -239,9 +245,14 @@ class Training {
   // most one loop in each epoch, after its batches(). If a replica dies meanwhile, the loop begins
   // again with an empty accumulator. Its sums, divided by its "count" if there is one, are the
   // metrics of the event `validation`, of `best` and of early stopping. Turning gradients off and
-  // net->eval() are up to the body.
+  // net->eval() are up to the body. The next call throws if the loop was left early.
   Sequence<Batch> validation_batches();
   Accumulator& accumulator();
+
+  // Ends training after the epoch of the present body, as if it were the last: epochs() gives no
+  // more, and the model is saved. All replicas call it in the same epoch. Go on to the end of the
+  // body, and do not leave the loop over epochs().
+  void finish();
 
   // Values that the replicas exchange between the epoch's batches, all of them, and its validation:
   // where each replica comes in each epoch, also a new one. When a replica dies meanwhile, the
@@ -256,8 +267,8 @@ class Training {
   double epochs_done() const;  // passes over the data; with an adaptive batch, by their worth
 
   // Adds a point at the newest finished step to a curve of the program's own: an event `scalar`,
-  // and TensorBoard's user/NAME. Rank 0's counts, and is lost if it dies just then. Call it after
-  // step(): what comes before is repeated with the body.
+  // and TensorBoard's user/NAME. Rank 0's counts, and is lost if a replica dies just then. Call it
+  // after step(): what comes before is repeated with the body.
   void log(const std::string& name, double value);
 
  private:

@@ -166,6 +166,35 @@ TEST_CASE("windows over one long array") {
   CHECK(contains(open_error(source, folder.path()), "does not fit"));
 }
 
+TEST_CASE("a scale that integers cannot take is refused") {
+  const TemporaryDirectory folder;
+  write(folder, "x.npy", npy("|u1", "(3,)", "abc"));
+  DataSource source = npy_source("x.npy");
+  source.scale = 0.0039;
+  CHECK(contains(open_error(source, folder.path()),
+                 "x.npy: scale 0.0039 needs numbers with a fraction, which uint8 does not hold; "
+                 "set dtype: float32"));
+  source.scale = 2;
+  source.offset = -0.5;
+  CHECK(contains(open_error(source, folder.path()), "offset -0.5 needs numbers with a fraction"));
+  source.dtype = "float32";
+  CHECK(rows<float>(*open_column(source, folder.path()), {0}) == std::vector<float>{193.5f});
+  source.dtype = "int64";
+  source.offset = -1;
+  CHECK(rows<int64_t>(*open_column(source, folder.path()), {0}) == std::vector<int64_t>{193});
+
+  DataSource labels;
+  labels.format = DataSource::Format::synthetic;
+  labels.synthetic_samples = labels.synthetic_classes = 4;
+  labels.scale = 0.1;
+  CHECK(contains(open_error(labels, ""), "which int64 does not hold"));
+  DataSource numbers;
+  numbers.format = DataSource::Format::synthetic;
+  numbers.synthetic_samples = 4;
+  numbers.scale = 0.1;
+  CHECK(open_error(numbers, "").empty());
+}
+
 TEST_CASE("csv columns become numbers of the wanted type") {
   const TemporaryDirectory folder;
   write(folder, "x.csv", "a,b,label\n0.5,1,3\n0.25,2,7\n");

@@ -132,3 +132,71 @@ TEST_CASE("windows shifted differently over one array are equally many") {
   CHECK(data.train.size() == 2);
   CHECK(rows<char>(*data.train.columns()[1], {1}) == std::vector<char>{'e', 'f', 'g'});
 }
+
+TEST_CASE("windows that overlap are not divided by chance") {
+  const TemporaryDirectory folder;
+  std::string elements(60, '\0');
+  for (size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<char>(i);
+  write(folder, "text.npy", npy("|u1", "(60,)", elements));
+  DataSource source;
+  source.path = "text.npy";
+  source.window = 8;
+  DataSpec spec;
+  spec.validation_fraction = 0.2;
+  spec.train = {source, source};
+  spec.train[1].window_shift = 1;
+  const auto elements_of = [](const Dataset& part) {
+    std::set<char> all;
+    for (int64_t i = 0; i < part.size(); ++i) {
+      for (const auto& column : part.columns()) {
+        for (const char element : rows<char>(*column, {part.row(i)})) all.insert(element);
+      }
+    }
+    return all;
+  };
+  for (const int64_t stride : {1, 3, 7}) {
+    for (DataSource& each : spec.train) each.window_stride = stride;
+    const Data data = open_data(spec, folder.path());
+    const std::set<char> train = elements_of(data.train),
+                         validation = elements_of(*data.validation);
+    CHECK(*train.rbegin() < *validation.begin());
+    // Those left out lie across the cut, and no more do.
+    CHECK(*validation.begin() - *train.rbegin() <= stride);
+    CHECK(data.validation->row(data.validation->size() - 1) == (60 - 9) / stride);
+  }
+  for (DataSource& each : spec.train) each.window_stride = 8;
+  const Data drawn = open_data(spec, folder.path());
+  CHECK(drawn.train.size() + drawn.validation->size() == 7);
+  spec.validation_fraction = 0.9;
+  for (DataSource& each : spec.train) each.window_stride = 1;
+  CHECK(contains(error_of([&] { open_data(spec, folder.path()); }), "no samples for training"));
+}
+
+TEST_CASE("data sets differ by their files, not by paths, times and settings") {
+  const TemporaryDirectory folder, other;
+  std::string numbers(300000, 'x');
+  const auto print = [](const TemporaryDirectory& where, const std::string& dtype = "") {
+    DataSpec spec;
+    spec.train.resize(1);
+    spec.train[0].path = "x.npy";
+    spec.train[0].dtype = dtype;
+    return open_data(spec, where.path()).train.fingerprint();
+  };
+  write(folder, "x.npy", npy("|u1", "(1000, 300)", numbers));
+  write(other, "x.npy", npy("|u1", "(1000, 300)", numbers));
+  const Fingerprint before = print(folder);
+  CHECK(before.samples == 1000);
+  CHECK(print(other) == before);
+  CHECK(print(other, "float32") == before);
+  for (const size_t changed : {size_t{0}, numbers.size() - 1}) {
+    std::string another = numbers;
+    another[changed] = 'y';
+    write(other, "x.npy", npy("|u1", "(1000, 300)", another));
+    CHECK(print(other).samples == 1000);
+    CHECK(print(other).content != before.content);
+  }
+  write(other, "x.npy", npy("|u1", "(1001, 300)", numbers + numbers.substr(0, 300)));
+  CHECK(print(other).samples == 1001);
+  CHECK(of_size(3).fingerprint() == of_size(3).fingerprint());
+  CHECK_FALSE(of_size(3).fingerprint() == of_size(4).fingerprint());
+}

@@ -101,6 +101,35 @@ TEST_CASE("image folders: errors name the file") {
   CHECK_THROWS_AS(rows<uint8_t>(*column, {0}), DataChanged);
 }
 
+TEST_CASE("image folders: an integer type takes no fraction") {
+  const TemporaryDirectory folder;
+  put(folder, "t/a/1.png", square(1));
+  DataSource source = images("t");
+  source.scale = 1.0 / 255;
+  CHECK(contains(error_of([&] { open_column(source, folder.path()); }), "set dtype: float32"));
+}
+
+TEST_CASE("image folders: another image or class is another data set") {
+  const TemporaryDirectory folder;
+  for (const char* name : {"t/cat/1.png", "t/dog/1.png", "copy/cat/1.png", "copy/dog/1.png"}) {
+    put(folder, name, square(1));
+  }
+  const auto print = [&](const char* path) {
+    DataSpec spec;
+    spec.train = {images(path), labels(path)};
+    return open_data(spec, folder.path()).train.fingerprint();
+  };
+  const Fingerprint before = print("t");
+  CHECK(before.samples == 2);
+  CHECK(print("copy") == before);
+  put(folder, "t/dog/2.png", square(1));
+  CHECK(print("t").samples == 3);
+  CHECK(print("t").content != before.content);
+  std::filesystem::rename(folder.file("copy/cat"), folder.file("copy/ant"));
+  CHECK(print("copy").samples == 2);
+  CHECK(print("copy").content != before.content);
+}
+
 TEST_CASE("image folders: training and validation need the same classes") {
   const TemporaryDirectory folder;
   for (const char* name : {"t/cat/1.png", "t/dog/1.png", "v/cat/1.png", "v/eel/1.png"}) {

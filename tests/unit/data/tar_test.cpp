@@ -78,6 +78,28 @@ TEST_CASE("tar: members of samples in several files") {
                  "t-*.tar: no such file"));
 }
 
+TEST_CASE("tar: another file or member is another data set") {
+  const TemporaryDirectory folder, other;
+  const std::string first = sample("a", 10, 0) + tar_end(), second = sample("b", 20, 1) + tar_end();
+  for (const TemporaryDirectory* each : {&folder, &other}) {
+    write(*each, "s-0.tar", first);
+    write(*each, "s-1.tar", second);
+  }
+  const auto print = [](const TemporaryDirectory& where) {
+    DataSpec spec;
+    spec.train = {member("s-*.tar", "cls")};
+    return open_data(spec, where.path()).train.fingerprint();
+  };
+  const Fingerprint before = print(folder);
+  CHECK(print(other) == before);
+  write(folder, "s-2.tar", sample("c", 30, 2) + tar_end());
+  CHECK(print(folder).samples == 3);
+  CHECK(print(folder).content != before.content);
+  write(other, "s-1.tar", sample("x", 20, 1) + tar_end());
+  CHECK(print(other).samples == 2);
+  CHECK(print(other).content != before.content);
+}
+
 TEST_CASE("tar: arrays and errors of members") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("a.tar");

@@ -73,6 +73,9 @@ TEST_CASE("text: windows of tokens, and of those that follow them") {
     each.vocabulary = "v.txt";
   }
   CHECK(read(1) == std::vector<std::vector<int64_t>>{{3, 4, 5}, {4, 5, 6}});
+  const Fingerprint before = open_data(spec, folder.path()).train.fingerprint();
+  write(folder, "v.txt", "b\na\nc\nd\ne\nf\ng\nh\n");
+  CHECK(open_data(spec, folder.path()).train.fingerprint().content != before.content);
   spec.train[0].vocabulary = "gone.txt";
   CHECK(contains(error_of([&] { read(0); }), "gone.txt: vocabulary not found"));
 }

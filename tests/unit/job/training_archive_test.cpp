@@ -104,6 +104,17 @@ TEST_CASE("a sample made by LibTorch is listed") {
   CHECK(parse_training_spec(summary.settings, "adaptdl.yaml").batch.initial == 4);
 }
 
+TEST_CASE("all files that an archive was saved with are read") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("train.pt");
+  write_file_atomic(path, make_zip({{"m/data.pkl", pickle_of(kFour)},
+                                    {"m/extra/adaptdl.yaml", "a: 1"},
+                                    {"m/extra/text/labels.txt", "cat"}}));
+  CHECK(read_extra_files(path) ==
+        std::map<std::string, std::string>{{"adaptdl.yaml", "a: 1"}, {"text/labels.txt", "cat"}});
+  CHECK(read_extra_files(kSample).at("adaptdl.yaml") == read_settings(kSample));
+}
+
 TEST_CASE("every truncation of an archive is refused") {
   const std::string whole = sample_bytes();
   for (size_t size = 0; size < whole.size(); size += 7) {

@@ -86,6 +86,25 @@ TEST_CASE("frozen parameters and second names of the file need no match") {
   CHECK(match.unused == Names{"backbone"});
 }
 
+TEST_CASE("buffers and frozen tensors that the file lacks keep their values") {
+  using Kind = ModelTensor::Kind;
+  const std::vector<ModelTensor> model = {{"w", "float32", {2}, Kind::parameter},
+                                          {"rope.inv_freq", "float32", {2}, Kind::buffer},
+                                          {"conv", "float32", {2}, Kind::frozen}};
+  const WeightMatch match = match_weights(model, file_of({stored("w")}), {"w.pt", {}, {}});
+  CHECK(match.pairs.size() == 1);
+  CHECK(match.kept == Names{"rope.inv_freq"});
+  const WeightMatch all = match_weights(
+      model, file_of({stored("w"), stored("rope.inv_freq"), stored("conv")}), {"w.pt", {}, {}});
+  CHECK(all.pairs.size() == 3);
+  for (const char* name : {"rope.inv_freq", "conv"}) {
+    CHECK_ERROR(match_weights(model, file_of({stored("w"), stored(name, {3})}), {"w.pt", {}, {}}),
+                std::string("1 tensor differs: ") + name);
+  }
+  CHECK_ERROR(match_weights(model, file_of({stored("conv")}), {"w.pt", {}, {}}),
+              "1 tensor is missing in it: w.");
+}
+
 TEST_CASE("rules change names") {
   CHECK(renamed("module.a.b", {"module.*=*"}) == "a.b");
   CHECK(renamed("a.w", {"*.w=*.weight"}) == "a.weight");

@@ -100,6 +100,43 @@ TEST_CASE("tied tensors share their elements in a dictionary") {
   CHECK(find(again, "tied.weight").bytes.data() == find(again, "layer.weight").bytes.data());
 }
 
+TEST_CASE("a matrix and its transpose are two tensors, though they share their elements") {
+  // Float32 [2, 2] of storage "0", by rows and by columns, and the first name again.
+  const std::string by_rows = "K\0(K\2K\2t(K\2K\1t"s, by_columns = "K\0(K\2K\2t(K\1K\2t"s;
+  const std::string code =
+      "class M(Module):\n  __parameters__ = [\"w\", \"v\", ]\n  __buffers__ = [\"t\", ]\n"
+      "  w : Tensor\n  def training_step(self: __torch__.M,\n";
+  const std::string model =
+      make_zip({{"m/data/0", "0123456789abcdef"},
+                {"m/data.pkl",
+                 "\x80\x02"
+                 "c__torch__\nM\n)\x81}(" +
+                     entry("w", by_rows) + entry("t", by_columns) + entry("v", by_rows) + "ub."},
+                {"m/code/__torch__.py", code}});
+  const std::vector<StoredTensor> tensors = read(model);
+  REQUIRE(tensors.size() == 3);
+  CHECK(tensors[1].same_as.empty());
+  CHECK(tensors[2].same_as == "w");
+  const TemporaryDirectory folder;
+  const std::string to = folder.file("a.pt");
+  export_weights({"m.pt", tensors, nullptr}, WeightsFormat::state_dict, to);
+  const WeightsFile again = open_weights(to);
+  CHECK(dense_bytes(find(again, "w")) == "0123456789abcdef");
+  CHECK(dense_bytes(find(again, "t")) == "012389ab4567cdef");
+}
+
+TEST_CASE("a quantised model is refused: its scales are not in a dictionary of tensors") {
+  const TemporaryDirectory folder;
+  for (const char* type : {"qint8", "quint8", "qint32"}) {
+    WeightsFile weights = open_weights(kSample);
+    weights.tensors[0].dtype = type;
+    CHECK_ERROR(
+        export_weights(weights, WeightsFormat::state_dict, folder.file("a.pt")),
+        "layer.weight has the type "s + type + ": a dictionary of plain tensors would lose");
+  }
+  CHECK(list_directory(folder.path()).empty());
+}
+
 TEST_CASE("a failed export leaves the old file and no part") {
   const TemporaryDirectory folder;
   const std::string to = folder.file("a.safetensors");

@@ -55,6 +55,26 @@ TEST_CASE("a lone replica that measures no halves takes two passes above the ini
   }
 }
 
+TEST_CASE("the scheduler expects of a lone replica the batch that it takes") {
+  for (const Averaging averaging : {Averaging::recent, Averaging::adaptdl}) {
+    const TrainingSpec spec = adaptive(averaging, true);
+    BatchPolicy policy(spec, 100'000);
+    Progress progress;
+    progress.batch = policy.for_replicas(progress, 1, 1);
+    progress.statistics = gns::GradientStatistics(1, spec.statistics);
+    StepFacts facts;
+    facts.batch = progress.batch;
+    facts.summary.optim_s = 0.1;
+    for (int i = 0; i < 100; ++i) policy.observe(facts, 1);
+    const auto hints = policy.hints(progress);
+    REQUIRE(hints);
+    const auto batch = job_hints(*hints).batch;
+    REQUIRE(batch);
+    CHECK(batch->accumulation);
+    CHECK(batch->halves_alone == (averaging == Averaging::recent));
+  }
+}
+
 TEST_CASE("without accumulation, a batch that too few replicas can take is told") {
   TrainingSpec spec;
   spec.batch.initial = spec.batch.max = 256;

@@ -120,6 +120,30 @@ TEST_CASE("a checkpoint that cannot be written is told, and the one before stays
   CHECK(saved.newest().header.step == 4);
 }
 
+TEST_CASE("other frozen tensors than those of a checkpoint are told") {
+  const auto checkpoint = [](const json& state) {
+    LoadedCheckpoint result;
+    result.path = "step-1";
+    result.header.state = state;
+    return result;
+  };
+  const LoadedCheckpoint saved = checkpoint({{"frozen_digest", "ab"}});
+  CHECK(other_frozen(saved, "ab").empty());
+  CHECK(contains(other_frozen(saved, "ac"), "are not those that step-1 was trained with"));
+  CHECK(contains(other_frozen(saved, ""), "step-1"));
+  // An earlier version saved none, and a program may name none.
+  CHECK(other_frozen(checkpoint(json::object()), "ab").empty());
+  CHECK(other_frozen(checkpoint({{"frozen_digest", ""}}), "ab").empty());
+}
+
+TEST_CASE("what is frozen may hold any numbers") {
+  Saved saved;
+  CHECK(saved.checkpointer.write(at_step(1), {{"frozen/mask", at::full({3}, -INFINITY)}}));
+  const std::vector<NamedTensor> restored{{"frozen/mask", at::zeros({3})}};
+  restore_tensors(saved.newest(), restored);
+  CHECK(at::equal(restored[0].tensor, at::full({3}, -INFINITY)));
+}
+
 TEST_CASE("without a folder nothing is due, written or found") {
   Checkpointer none("", 2, 600,
                     [](const json&, Checkpointer::Kind) { FAIL("nothing was written"); });

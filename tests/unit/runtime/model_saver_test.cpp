@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
 #include "runtime/torch_compat.h"
@@ -97,4 +98,25 @@ TEST_CASE("a model has its name once it is whole, and a part of a failed attempt
   save();
   CHECK(read_file(folder.file("model.pt"), 100) == "whole");
   CHECK(list_directory(folder.path()).size() == 1);
+}
+
+TEST_CASE("a best model that is not there is not named") {
+  const TemporaryDirectory folder;
+  Model model;
+  TrainingSpec spec;
+  spec.best.emplace();
+  TrainOptions options;
+  options.best_path = folder.file("best.pt");
+  Progress progress;
+  progress.step = progress.best_step = 7;
+  progress.best = {{"loss", 0.5}};
+  ModelSaver resumed(model, spec, options);
+  CHECK(resumed.best(progress)["step"] == 7);
+  CHECK(resumed.best(progress)["model"].is_null());
+  write_file_atomic(options.best_path, "of the run before");
+  CHECK(resumed.best(progress)["model"] == options.best_path);
+  remove_tree(options.best_path);
+  model.writes = true;
+  CHECK(resumed.save_best(7).empty());
+  CHECK(resumed.best(progress)["model"] == options.best_path);
 }

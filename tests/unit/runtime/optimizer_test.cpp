@@ -463,6 +463,55 @@ TEST_CASE("a program's own rules: one for each group, with any number of states"
   }
 }
 
+namespace {
+
+// Takes the state of any rule with one state, and notes what its first update found.
+class Renamed : public UpdateRule {
+ public:
+  struct Found {
+    bool first = false, zeros = false;
+    int64_t step = 0;
+  };
+  Renamed(std::string name, Found* found) : name_(std::move(name)), found_(found) {}
+  std::vector<std::string> state_names() const override { return {name_}; }
+  bool accepts(const std::vector<std::string>& saved) const override { return saved.size() == 1; }
+  void update(const Update& update) const override {
+    *found_ = {update.first, at::equal(update.state[0][0], at::zeros({2, 3})), update.step};
+    for (const at::Tensor& state : update.state[0]) state.add_(1);
+  }
+
+ private:
+  std::string name_;
+  Found* found_;
+};
+
+}  // namespace
+
+TEST_CASE("a saved state with other names is dropped, also where there are as many") {
+  OptimizerSpec spec;
+  spec.kind = Kind::program;
+  Renamed::Found found;
+  const auto rule = [&found](const char* name) {
+    return
+        [&found, name](const OptimizerGroup&) { return std::make_unique<Renamed>(name, &found); };
+  };
+  const auto parameters = leaves();
+  Optimizer optimizer(spec, parameters, rule("m"));
+  run(optimizer, parameters, 0, 2);
+  CHECK_FALSE(found.first);
+  for (const char* name : {"m", "square"}) {
+    const bool same = name == std::string("m");
+    Optimizer next(spec, parameters, rule(name));
+    next.prepare_state(optimizer.counters());
+    for (const NamedTensor& state : next.state_tensors()) state.tensor.fill_(2);
+    run(next, parameters, 2, 3);
+    CHECK(found.first == !same);
+    CHECK(found.zeros == !same);
+    CHECK(found.step == (same ? 3 : 1));
+    CHECK(next.state_tensors().front().name == std::string("layer.weight/") + name);
+  }
+}
+
 TEST_CASE("settings that want the program's optimizer need a program that has one") {
   CHECK_ERROR(Optimizer(of_the_program(), leaves()), "brings no optimizer");
   const auto none = [](const OptimizerGroup&) { return std::unique_ptr<UpdateRule>(); };

@@ -184,6 +184,28 @@ TEST_CASE("the settings' columns can be transformed, with an own number of tenso
   CHECK(train(with("3"), data).train == one.train);
 }
 
+TEST_CASE("a transform leaves data what they are") {
+  const adaptdl::TemporaryDirectory folder;
+  std::ofstream(folder.file("x.csv")) << "1\n2\n3\n4\n";
+  adaptdl::TrainingSpec spec;
+  spec.data.train.resize(1);
+  spec.data.train[0].format = adaptdl::DataSource::Format::csv;
+  spec.data.train[0].path = "x.csv";
+  ProgramData program;
+  const auto print = [&] {
+    return adaptdl::open_program_data(program, spec, folder.path()).train.fingerprint();
+  };
+  const auto before = print();
+  program.transform = [](Sample sample, at::Generator&) { return sample; };
+  CHECK((print() == before));
+  std::ofstream(folder.file("x.csv")) << "1\n2\n3\n5\n";
+  CHECK((print().samples == 4));
+  CHECK_FALSE((print() == before));
+  program.train = std::make_shared<Numbers>();
+  spec.data.train.clear();
+  CHECK((print() == adaptdl::data::Fingerprint{20, 0}));
+}
+
 TEST_CASE("samples of unequal lengths are collated by the data set, after the transform") {
   class Padded : public Numbers {
    public:

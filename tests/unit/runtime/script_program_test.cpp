@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <signal.h>
 #include <sys/resource.h>
@@ -261,4 +262,51 @@ def training_step(self, batch: List[Tensor]) -> Tensor:
   module.save(folder.file("slow.pt"));
   ScriptProgram program(folder.file("slow.pt"), at::kCPU);
   CHECK_ERROR(program.training_step({at::ones({2, 3})}), "changes slow, which is not a buffer");
+}
+
+TEST_CASE("frozen parameters and constants are named, and may change between steps") {
+  const Folder folder;
+  torch::jit::Module module("Program");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  const at::Tensor w = at::ones({3}).set_requires_grad(true);
+  module.register_parameter("w", w, false);
+  module.register_attribute("view", c10::TensorType::get(), w.detach().view({1, 3}));
+  module.register_parameter("conv", at::ones({3}), false);
+  module.register_attribute("scale", c10::TensorType::get(), at::ones({1}));
+  module.register_buffer("seen", at::zeros({1}));
+  module.define(R"(
+def training_step(self, batch: List[Tensor]) -> Tensor:
+    return (batch[0] * self.w * self.conv * self.scale).mean()
+
+def validation_step(self, batch: List[Tensor]) -> Dict[str, Tensor]:
+    self.scale.add_(1)
+    return {"count": torch.tensor(batch[0].size(0))}
+)");
+  module.save(folder.file("frozen.pt"));
+  ScriptProgram program(folder.file("frozen.pt"), at::kCPU);
+  check_tensors(program);
+  std::map<std::string, at::Tensor> frozen;
+  for (const auto& [name, tensor] : program.frozen()) frozen[name] = tensor;
+  REQUIRE(frozen.size() == 2);
+  CHECK(frozen.contains("scale"));  // and not "view", which is trained with w
+  const std::vector<at::Tensor> batch = {at::ones({2, 3})};
+  CHECK(program.training_step(batch).item<float>() == 1.0f);
+  frozen.at("conv").detach().copy_(at::full({3}, 4.0f));  // as a file of weights would
+  CHECK(program.training_step(batch).item<float>() == 4.0f);
+  CHECK_ERROR(program.validation_step(batch), "validation_step changes scale");
+  program.save(folder.file("model.pt"));
+  CHECK(torch::jit::load(folder.file("model.pt")).attr("conv").toTensor()[0].item<float>() == 4.0f);
+}
+
+TEST_CASE("a saved model has the files that its archive was saved with") {
+  const Folder folder;
+  torch::jit::Module module = torch::jit::load(archive(folder, kGood));
+  module.save(folder.file("extras.pt"),
+              {{"adaptdl.yaml", "batch: {initial: 4}"}, {"text/labels.txt", "cat\ndog\n"}});
+  ScriptProgram program(folder.file("extras.pt"), at::kCPU);
+  program.save(folder.file("model.pt"));
+  torch::jit::ExtraFilesMap files{{"adaptdl.yaml", ""}, {"text/labels.txt", ""}};
+  torch::jit::load(folder.file("model.pt"), at::kCPU, files);
+  CHECK(files["adaptdl.yaml"] == "batch: {initial: 4}");
+  CHECK(files["text/labels.txt"] == "cat\ndog\n");
 }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <doctest/doctest.h>
 #include <future>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -88,6 +89,56 @@ TEST_CASE("the launcher tells the kinds of accelerators by rank; an older one te
   write_whole(launcher, frame(generation(2)));
   in_time([&] { CHECK(session.await_next()); });
   CHECK(session.accelerators() == std::vector<std::string>{""});
+}
+
+using Handler = void (*)(int);
+
+Handler handler_of(int number) {
+  struct sigaction action {};
+  sigaction(number, nullptr, &action);
+  return action.sa_handler;
+}
+
+bool blocks(int number) {
+  sigset_t set;
+  pthread_sigmask(SIG_SETMASK, nullptr, &set);
+  return sigismember(&set, number) == 1;
+}
+
+TEST_CASE("signals do after a session what they did before") {
+  const int numbers[] = {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGUSR1};
+  const bool blocked = blocks(SIGTERM);
+  std::vector<Handler> before;
+  for (const int number : numbers) before.push_back(handler_of(number));
+  const auto same = [&] {
+    for (size_t i = 0; i < before.size(); ++i) CHECK((handler_of(numbers[i]) == before[i]));
+  };
+  {
+    const Fd launcher = control_channel();
+    write_whole(launcher, frame(kWelcome));
+    Session session;
+    CHECK((handler_of(SIGINT) == SIG_IGN));
+    CHECK(blocks(SIGTERM));
+    raise(SIGTERM);  // it stays with the training
+  }
+  same();
+  CHECK(blocks(SIGTERM) == blocked);
+  {
+    Session session;
+    REQUIRE(session.alone());
+    session.stop_on_signals();
+    CHECK((handler_of(SIGINT) != before[0]));
+    raise(SIGTERM);
+    CHECK(session.stop_requested() == StopMode::checkpoint);
+    session.farewell();
+    same();
+  }
+  same();
+  {
+    Session session;
+    session.stop_on_signals();
+  }
+  same();
 }
 
 }  // namespace

@@ -94,3 +94,26 @@ TEST_CASE("the minority differs from the largest group, or from rank 0's") {
   CHECK(of({5, 6, 6, 5}) == std::vector<int>{1, 2});
   CHECK(of({1, 2, 3}) == std::vector<int>{1, 2});
 }
+
+TEST_CASE("a fingerprint is that of names, types, shapes and bytes") {
+  const at::Tensor numbers = at::arange(6, at::kFloat);
+  const std::vector<NamedTensor> tensors{{"a", numbers}, {"b", at::empty({0, 4})}};
+  const std::string before = fingerprint(tensors);
+  CHECK(before.size() == 16);
+  CHECK(fingerprint(copies(tensors)) == before);
+  CHECK(fingerprint({{"a", numbers.view({2, 3}).t().contiguous().t()}}) ==
+        fingerprint({{"a", numbers.view({2, 3})}}));
+  CHECK(fingerprint({}).empty());
+  std::set<std::string> different{before};
+  const at::Tensor flipped = numbers.clone();
+  flip(flipped, 23, 7);
+  for (const std::vector<NamedTensor>& other : std::vector<std::vector<NamedTensor>>{
+           {{"a", numbers}},
+           {{"b", numbers}, {"b", at::empty({0, 4})}},
+           {{"a", numbers}, {"b", at::empty({0, 5})}},
+           {{"a", numbers.view({2, 3})}, {"b", at::empty({0, 4})}},
+           {{"a", numbers.view(at::kInt)}, {"b", at::empty({0, 4})}},
+           {{"a", flipped}, {"b", at::empty({0, 4})}}}) {
+    CHECK(different.insert(fingerprint(other)).second);
+  }
+}

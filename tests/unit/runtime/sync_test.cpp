@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 
@@ -16,6 +17,20 @@ namespace {
 constexpr StepMark kNone{};
 StepMark mark(int64_t applied, int64_t prepared) {
   return {true, applied, prepared};
+}
+
+StepMark seeing(StepMark mark, int64_t samples, uint64_t content) {
+  mark.data.train = {samples, content};
+  return mark;
+}
+
+adaptdl::data::Data synthetic(int64_t samples) {
+  adaptdl::DataSpec spec;
+  spec.train.resize(1);
+  spec.train[0].format = adaptdl::DataSource::Format::synthetic;
+  spec.train[0].synthetic_samples = samples;
+  spec.train[0].shape = {2};
+  return adaptdl::data::open_data(spec, "");
 }
 
 }  // namespace
@@ -93,6 +108,38 @@ TEST_CASE("all members learn each other's limits of memory") {
   CHECK(adaptdl::stricter(8, 16) == 8);
   CHECK(plan_sync({{true, 5, 5}, {true, 5, 5, false, 16}, {false, 0, 0, false, 12}}, 0)
             .atomic_limits == std::vector<int64_t>{0, 16, 12});
+}
+
+TEST_CASE("members that see other data than the others are found before they receive the state") {
+  const StepMark trains = seeing(mark(7, 7), 400, 1);
+  CHECK_FALSE(plan_sync({trains, trains, seeing(kNone, 400, 1)}, 2).data_differ);
+  for (const StepMark& newcomer : {seeing(kNone, 401, 1), seeing(kNone, 400, 2)}) {
+    for (int rank = 0; rank < 3; ++rank) {
+      // What those with the state see counts, be they few.
+      const SyncPlan plan = plan_sync({newcomer, newcomer, trains}, rank);
+      CHECK(plan.data_differ);
+      CHECK(plan.data == trains.data);
+    }
+  }
+  // Nobody has trained: most are right.
+  const StepMark one = seeing(kNone, 400, 1), other = seeing(kNone, 401, 1);
+  CHECK(plan_sync({other, one, one}, 0).data == one.data);
+  CHECK(plan_sync({other, one}, 0).data == other.data);
+  CHECK_FALSE(plan_sync({one, one}, 0).data_differ);
+}
+
+TEST_CASE("what differs between data") {
+  const adaptdl::data::Data data = synthetic(401);
+  adaptdl::SeenData seen = adaptdl::seen_data(data);
+  CHECK(adaptdl::describe_difference(data, seen, "the others").empty());
+  CHECK(adaptdl::seen_data_from_json(adaptdl::to_json(seen)) == seen);
+  CHECK_FALSE(adaptdl::seen_data_from_json(nullptr).has_value());
+  ++seen.train.content;
+  CHECK(adaptdl::describe_difference(data, seen, "the others") ==
+        "sees as many samples in synthetic data as the others, but the files differ");
+  seen.train.samples = 400;
+  CHECK(adaptdl::describe_difference(data, seen, "the others") ==
+        "sees 401 samples in synthetic data, the others 400");
 }
 
 TEST_CASE("whatever the history, all plans fit together and no finished step is lost") {

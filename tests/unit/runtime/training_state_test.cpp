@@ -8,6 +8,7 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/torch_compat.h"
+#include "tests/unit/base/expect_error.h"
 
 namespace {
 
@@ -17,9 +18,11 @@ using Precision = TrainingSpec::Precision;
 class Model : public Program {
  public:
   at::Tensor weight = at::zeros({3}).set_requires_grad(true);
+  at::Tensor conv = at::zeros({2}), scale = at::zeros({1});
 
   std::vector<NamedTensor> parameters() override { return {{"weight", weight}}; }
   std::vector<NamedTensor> buffers() override { return {}; }
+  std::vector<NamedTensor> frozen() override { return {{"scale", scale}, {"conv", conv}}; }
   at::Tensor training_step(const std::vector<at::Tensor>&) override { return {}; }
   void train(bool) override {}
   void save(const std::string&) override {}
@@ -83,4 +86,33 @@ TEST_CASE("a loss scale begins anew where the precision has changed") {
   CHECK(half.state.progress.loss_scale.factor == 4096);
   full.state.resume(earlier);
   CHECK(full.state.progress.loss_scale.factor == 1);
+}
+
+TEST_CASE("frozen tensors that came from a file are part of the state, others are not") {
+  Replica root(Precision::fp32), receiver(Precision::fp32);
+  const auto names = [](const Replica& replica) {
+    std::vector<std::string> result;
+    for (const auto& named : replica.state.tensors()) {
+      if (!named.name.starts_with("optimizer/")) result.push_back(named.name);
+    }
+    return result;
+  };
+  CHECK(names(root) == std::vector<std::string>{"parameter/weight"});
+  root.state.loaded_frozen = {"conv"};
+  root.state.frozen_digest = "ab";
+  receiver.state.restore(root.state.summary());
+  CHECK(names(receiver) == std::vector<std::string>{"parameter/weight", "frozen/conv"});
+  CHECK(receiver.state.tensors().back().tensor.is_same(receiver.model.conv));
+  CHECK(receiver.state.frozen_digest == "ab");
+
+  // Of an earlier version, which saved none.
+  auto earlier = root.state.summary();
+  earlier.erase("frozen");
+  earlier.erase("frozen_digest");
+  receiver.state.resume(earlier);
+  CHECK(names(receiver) == std::vector<std::string>{"parameter/weight"});
+  CHECK(receiver.state.frozen_digest.empty());
+
+  receiver.state.loaded_frozen = {"gone"};
+  CHECK_ERROR(receiver.state.tensors(), "the program has no frozen tensor gone");
 }

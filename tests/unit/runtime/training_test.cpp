@@ -1,7 +1,13 @@
 #include "adaptdl/training.h"
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <regex>
 #include <stdexcept>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <torch/nn.h>
 
@@ -288,6 +294,137 @@ TEST_CASE("a loop knows its newest step") {
   }
 }
 
+TEST_CASE("a backward pass of the body's own is refused, before the step or in place of its loss") {
+  Training training(kSettings);
+  LinearModel model;
+  training.add_parameters({{"weight", model.weight}});
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    int steps = 0;
+    for (auto& batch : training.batches()) {
+      if (++steps < 2) {
+        // Neither a gradient that autograd returns nor a pass before the batch is in the way.
+        const auto penalty = torch::autograd::grad({model.loss(batch)}, {model.weight});
+        training.step(model.loss(batch) + penalty[0].square().sum());
+        model.loss(batch).backward();
+        continue;
+      }
+      model.loss(batch).backward();
+      const at::Tensor before = model.weight.detach().clone();
+      CHECK(says(error_of([&] { training.step(model.loss(batch)); }), "give their sum to step()"));
+      CHECK(at::equal(before, model.weight));
+      break;
+    }
+    break;
+  }
+  LinearModel first, second;
+  Training turns(kSettings);
+  turns.add_model("first", {{"first", first.weight}});
+  turns.add_model("second", {{"second", second.weight}});
+  turns.epochs().begin();
+  for (auto& batch : turns.batches()) {
+    turns.step("first", first.loss(batch));
+    (first.loss(batch) + second.loss(batch)).backward();
+    CHECK(says(error_of([&] { turns.step("second", second.loss(batch)); }), "give their sum"));
+    break;
+  }
+}
+
+TEST_CASE("finish() ends training after the epoch of its body, and the model is saved") {
+  Training training(std::regex_replace(kSettings, std::regex("epochs: 2"), "epochs: 5"));
+  LinearModel model;
+  training.add_parameters({{"weight", model.weight}});
+  int saved = 0;
+  training.save_model([&](const std::string& path) {
+    ++saved;
+    std::ofstream(path) << "model";
+  });
+  CHECK(says(error_of([&] { training.finish(); }), "loop over epochs()"));
+  std::vector<int64_t> epochs;
+  for (const int64_t epoch : training.epochs()) {
+    epochs.push_back(epoch);
+    if (epoch == 1) training.finish();
+    for (auto& batch : training.batches()) {
+      training.step(model.loss(batch));
+      if (training.last_step().step == 4) break;
+    }
+    CHECK(saved == 0);
+  }
+  CHECK(epochs == std::vector<int64_t>{0, 1, 1});  // its first body left batches() early
+  CHECK(training.last_step().step == 6);
+  CHECK(saved == 1);
+  std::filesystem::remove("model.pt");
+}
+
+TEST_CASE("a loop over validation_batches() that is left early is an error at the next call") {
+  Training training(std::regex_replace(kSettings, std::regex("initial: 8"), "initial: 2"));
+  LinearModel model;
+  training.add_parameters({{"weight", model.weight}});
+  auto epochs = training.epochs();
+  auto epoch = epochs.begin();
+  for (auto& batch : training.batches()) training.step(model.loss(batch));
+  for ([[maybe_unused]] auto& batch : training.validation_batches()) break;
+  CHECK(says(error_of([&] { training.validation_batches(); }), "left early"));
+  CHECK(says(error_of([&] { training.batches().begin(); }), "left early"));
+  CHECK(says(error_of([&] { ++epoch; }), "left early"));
+}
+
+TEST_CASE("an optimizer of the program's own needs settings that name it") {
+  Training training(kSettings);
+  const auto none = [](const adaptdl::OptimizerGroup&) {
+    return std::unique_ptr<adaptdl::UpdateRule>();
+  };
+  CHECK(says(error_of([&] { training.use_optimizer(none); }), "write program"));
+}
+
+namespace {
+
+// What `work` returns, in a process that is a copy of this one.
+int in_copy(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("two trainings, in a process that has had none" * doctest::skip()) {
+  setenv("ADAPTDL_CHECKPOINT_PATH", "/nowhere", 1);
+  { const Training first(kSettings); }
+  unsetenv("ADAPTDL_CHECKPOINT_PATH");
+  if (says(error_of([] { const Training second(kSettings); }), "one training")) _exit(42);
+}
+
+TEST_CASE("a process has one training with checkpoints, and none after it") {
+  CHECK(in_copy([] {
+          execl("/proc/self/exe", "unit_runtime", "--no-skip", "--minimal",
+                "--test-case=two trainings*", nullptr);
+          return 1;
+        }) == 42);
+}
+
+TEST_CASE("a program by hand hears that its loop was left before the end") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const int before = dup(STDERR_FILENO);
+  dup2(ends[1], STDERR_FILENO);
+  {
+    Training training(kSettings);
+    LinearModel model;
+    training.add_parameters({{"weight", model.weight}});
+    training.epochs().begin();
+  }
+  dup2(before, STDERR_FILENO);
+  close(before);
+  close(ends[1]);
+  std::string said(1000, '\0');
+  const ssize_t count = read(ends[0], said.data(), said.size());
+  close(ends[0]);
+  CHECK(count > 0);
+  CHECK(says(said, "finish() ends training"));
+}
+
 TEST_CASE("a schedule without length lasts to the end that the loop names") {
   const std::string one = std::regex_replace(kSettings, std::regex("epochs: 2"), "epochs: 1");
   {
@@ -316,6 +453,24 @@ TEST_CASE("a schedule without length lasts to the end that the loop names") {
   LinearModel model;
   training.add_parameters({{"weight", model.weight}});
   CHECK(error_of([&] { training.remaining_epochs_until(3).begin(); }).empty());
+}
+
+TEST_CASE("without the rest of a pass the schedule's epochs are still those of the data") {
+  const std::string whole =
+      std::regex_replace(kSettings, std::regex("data:"), "data:\n  drop_last: true");
+  Training training(whole + "schedule: [{kind: cosine}]\n");
+  LinearModel model;
+  training.add_parameters({{"weight", model.weight}});
+  std::vector<double> rates;
+  for ([[maybe_unused]] const int64_t epoch : training.epochs()) {
+    for (auto& batch : training.batches()) {
+      training.step(model.loss(batch));
+      rates.push_back(training.last_step().learning_rate);
+    }
+  }
+  REQUIRE(rates.size() == 4);  // two a pass
+  CHECK(rates[0] == doctest::Approx(0.1));
+  CHECK(rates[2] == doctest::Approx(0.05));
 }
 
 TEST_CASE("a program's states are saved and loaded by name") {
