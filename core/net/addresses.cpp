@@ -101,6 +101,14 @@ std::string interface_of(const std::string& address) {
   return "?";
 }
 
+bool is_loopback(const std::string& host) {
+  if (host == "localhost" || host.ends_with(".localhost")) return true;
+  in_addr four{};
+  if (inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
+  in6_addr six{};
+  return inet_pton(AF_INET6, host.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
 bool is_numeric_address(const std::string& text) {
   in6_addr any;
   return inet_pton(AF_INET, text.c_str(), &any) == 1 ||

@@ -24,6 +24,10 @@ std::string interface_of(const std::string& address);
 
 bool is_numeric_address(const std::string& text);
 
+// Whether a host, a lower-case name or a numeric address without brackets, is this one wherever it
+// is said: localhost and names below it (RFC 6761), 127.0.0.0/8, ::1.
+bool is_loopback(const std::string& host);
+
 // "10.0.0.1:80", "[fd00::1]:80"
 std::string with_port(const std::string& address, uint16_t port);
 

@@ -1,13 +1,13 @@
 #include "core/net/http_curl.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cmath>
 #include <sys/socket.h>
 
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "core/base/text.h"
+#include "core/net/addresses.h"
 #include "core/net/http_message.h"
 
 namespace adaptdl {
@@ -43,14 +43,6 @@ UrlParts parts_of(const std::string& url) {
   if (colon != std::string::npos) parts.port = authority.substr(colon);
   parts.rest = url.substr(end);
   return parts;
-}
-
-// A host of a URL that is this machine by its name or number.
-bool is_loopback(const std::string& host) {
-  in_addr address{};
-  if (inet_pton(AF_INET, host.c_str(), &address) == 1) return host.starts_with("127.");
-  const std::string name = lower_case(host);
-  return name == "localhost" || name.ends_with(".localhost") || name == "[::1]";
 }
 
 // NO_PROXY with this machine added, as Go programs have it, such as docker and kubectl: the
@@ -125,7 +117,10 @@ CurlLists set_up_transfer(CURL* curl, const HttpClientOptions& options, const st
     append(lists.connect_to, "::" + parts.host + (parts.port.empty() ? ":" : parts.port));
     curl_easy_setopt(curl, CURLOPT_CONNECT_TO, lists.connect_to.get());
     headers.emplace_back("Host", parts.host + parts.port);
-    if (is_loopback(parts.host)) unproxied = "*";  // libcurl looks for the URL's name there
+    // libcurl looks for the URL's name there.
+    std::string host = lower_case(parts.host);
+    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+    if (is_loopback(host)) unproxied = "*";
   }
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);

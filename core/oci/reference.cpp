@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/number.h"
 #include "core/base/text.h"
+#include "core/net/addresses.h"
 
 namespace adaptdl::oci {
 namespace {
@@ -175,12 +176,7 @@ std::string registry_host(const std::string& registry) {
 }
 
 bool on_this_machine(std::string_view host) {
-  const std::string bare(bare_host(host));
-  if (bare == "localhost" || bare.ends_with(".localhost")) return true;  // RFC 6761
-  in_addr four{};
-  if (inet_pton(AF_INET, bare.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  in6_addr six{};
-  return inet_pton(AF_INET6, bare.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+  return is_loopback(std::string(bare_host(host)));
 }
 
 }  // namespace adaptdl::oci
