@@ -98,12 +98,21 @@ int64_t newest_checkpoint_step(const std::string& folder) {
   return newest;
 }
 
+int64_t fresh_at(const CheckpointHeader& header) {
+  const auto found = header.state.find("fresh_at");
+  return found != header.state.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+CheckpointManifest read_checkpoint_manifest(const std::string& folder) {
+  const std::string path = join_path(folder, kCheckpointManifest);
+  return parse_checkpoint_manifest(read_file(path, kMaxManifestBytes), path);
+}
+
 CheckpointSummary inspect_checkpoint(const std::string& folder) {
   CheckpointSummary summary;
   summary.path = folder;
-  const std::string path = join_path(folder, kCheckpointManifest);
-  summary.manifest = parse_checkpoint_manifest(read_file(path, kMaxManifestBytes), path);
-  summary.progress = progress_of(summary.manifest, path);
+  summary.manifest = read_checkpoint_manifest(folder);
+  summary.progress = progress_of(summary.manifest, join_path(folder, kCheckpointManifest));
   const auto files = map_files(summary);
   for (const CheckpointTensor& tensor : summary.manifest.tensors) {
     summary.bytes += tensor.bytes;

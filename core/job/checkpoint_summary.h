@@ -45,6 +45,13 @@ std::vector<std::string> checkpoints_at(const std::string& path);
 // none. Throws Error if the folder cannot be listed.
 int64_t newest_checkpoint_step(const std::string& folder);
 
+// When --fresh began the training, in milliseconds since 1970; 0: nothing but its first start did,
+// or an earlier version wrote the checkpoint. Pure.
+int64_t fresh_at(const CheckpointHeader& header);
+
+// Reads the folder's manifest. Throws Error if it is damaged or cannot be read.
+CheckpointManifest read_checkpoint_manifest(const std::string& folder);
+
 // Reads everything in the folder, tensors too. Throws Error if the manifest is damaged or cannot be
 // read.
 CheckpointSummary inspect_checkpoint(const std::string& folder);

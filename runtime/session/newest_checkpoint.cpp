@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/job/checkpoint_summary.h"
 #include "runtime/comm/communicator.h"
 
 namespace adaptdl {
@@ -53,9 +54,7 @@ bool HeldCheckpoint::newer_than(const HeldCheckpoint& other) const {
 }
 
 HeldCheckpoint held(const CheckpointHeader& header, const std::string& name, int64_t fresh_at) {
-  const auto found = header.state.find("fresh_at");
-  const bool known = found != header.state.end() && found->is_number_integer();
-  const int64_t begun = known ? found->get<int64_t>() : 0;  // an earlier version did not write it
+  const int64_t begun = adaptdl::fresh_at(header);
   if (header.job != name || begun < fresh_at) return {};
   return {.fresh_at = begun, .step = header.step};
 }

@@ -61,19 +61,6 @@ size_t kept_by(const CheckpointManifest& manifest) {
   return static_cast<size_t>(std::clamp<int64_t>(kept.value_or(kDefaultKept), 1, 1000));
 }
 
-// When --fresh began the training of which the checkpoint is; 0: nothing did.
-int64_t fresh_at(const CheckpointHeader& header) {
-  const auto& state = header.state;
-  if (!state.is_object() || !state.contains("fresh_at")) return 0;
-  const auto& value = state.at("fresh_at");
-  return value.is_number_integer() ? std::max<int64_t>(value.get<int64_t>(), 0) : 0;
-}
-
-CheckpointManifest manifest_in(const std::string& folder) {
-  const std::string path = join_path(folder, kCheckpointManifest);
-  return parse_checkpoint_manifest(read_file(path, kMaxManifestBytes), path);
-}
-
 // The newest checkpoint in the folder from which replicas can go on. One that is older than `best`
 // is not read but for its manifest. One of a newer format counts: they refuse it with the reason.
 std::optional<MirroredCheckpoint> newest_intact(const std::string& folder,
@@ -82,9 +69,9 @@ std::optional<MirroredCheckpoint> newest_intact(const std::string& folder,
   for (const std::string& path : checkpoints_at(folder)) {
     MirroredCheckpoint found;
     try {
-      const CheckpointHeader header = manifest_in(path).header;
+      const CheckpointHeader header = read_checkpoint_manifest(path).header;
       found.step = header.step;
-      found.fresh_at = fresh_at(header);
+      found.fresh_at = std::max<int64_t>(fresh_at(header), 0);
       if (found.older_than(best) || inspect_checkpoint(path).damages.empty()) return found;
     } catch (const NewerCheckpointFormat&) {
       found.step = found.fresh_at = INT64_MAX;
@@ -382,7 +369,7 @@ std::optional<CheckpointMirror::Opened> CheckpointMirror::open_newest() const {
     }
     const CheckpointManifest manifest = parse_checkpoint_manifest(text, path);
     opened.keep = kept_by(manifest);
-    opened.checkpoint.fresh_at = fresh_at(manifest.header);
+    opened.checkpoint.fresh_at = std::max<int64_t>(fresh_at(manifest.header), 0);
     bool whole = true;
     for (const CheckpointFile& file : manifest.files) whole = whole && open_one(file.name);
     if (whole) return opened;
