@@ -24,11 +24,12 @@ int cancel_job(JobControl& control, const std::string& name, const Arguments& ar
 
 int cancel_run(const std::string& name, const Arguments& arguments) {
   const bool now = arguments.flag("now");
-  launch::request(name, {{"request", "cancel"}, {"checkpoint", !now}});
+  const Json answer = launch::request(name, {{"request", "cancel"}, {"checkpoint", !now}});
+  const bool checkpoint = answer.value("checkpoint", !now);  // an earlier version does not say it
   if (arguments.json()) {
-    print_json({{"name", name}, {"checkpoint", !now}});
+    print_json({{"name", name}, {"checkpoint", checkpoint}});
   } else {
-    print_line(fmt::format("{}: ends {}", name, now ? "now" : "after a checkpoint"));
+    print_line(fmt::format("{}: ends {}", name, checkpoint ? "after a checkpoint" : "now"));
   }
   return 0;
 }
@@ -49,7 +50,9 @@ Command cancel_command() {
       .text = embedded("cancel.md"),
       .options =
           with_cluster({{.name = "now", .doc = "Run: end without a checkpoint."}, format_option()}),
-      .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."}},
+      .positionals = {{.name = "NAME",
+                       .kind = Kind::job_or_run,
+                       .doc = "The job's or run's name."}},
       .examples = {{"adaptdl cancel digits", "End it; the same run command continues it later."}},
       .run = run_cancel};
 }

@@ -23,6 +23,7 @@
 #include "core/base/text.h"
 #include "core/formats/json_fields.h"
 #include "core/launch/client.h"
+#include "core/launch/command/command_environment.h"
 #include "core/launch/hosts/slurm.h"
 #include "core/launch/paths.h"
 
@@ -35,11 +36,11 @@ constexpr int64_t kMostLog = int64_t{1} << 30;        // of a replica, and as mu
 
 // Of training archives only, and of commands only.
 constexpr const char* kArchiveFlags[] = {
-    "replicas-at",        "set",       "from",   "evaluate",
-    "hang-timeout",       "fresh",     "output", "step-events",
-    "plain-links",        "no-nccl",   "spares", "deterministic",
-    "interface",          "advertise", "ports",  "checkpoint-mirror",
-    "replace-stragglers", "links"};
+    "replicas-at",       "set",       "from",   "evaluate",
+    "hang-timeout",      "output",    "links",  "step-events",
+    "plain-links",       "no-nccl",   "spares", "deterministic",
+    "interface",         "advertise", "ports",  "checkpoint-mirror",
+    "replace-stragglers"};
 constexpr const char* kCommandFlags[] = {"grace", "tee", "redirects", "local-ranks-filter", "role"};
 
 // Variables that we set only if the user has not.
@@ -108,6 +109,54 @@ void check_folders(const launch::CommandOptions& options) {
   check(parent_directory(options.replicas_file), "--log-dir");
   check(options.log_dir, "--log-dir");
   check(options.checkpoint_dir, "--checkpoint-dir");
+}
+
+// The value of a variable of AdaptDL's contract; "" if it says nothing.
+std::string told_by(const char* name) {
+  return environment_variable(name).value_or("");
+}
+
+// A folder that the user, or the job of a pod, names by such a variable.
+std::string folder_told_by(const char* name) {
+  const std::string of_run = told_by(launch::kRunFolderVariable);
+  const bool of_other_run = !of_run.empty() && of_run == told_by("ADAPTDL_CHECKPOINT_PATH");
+  return of_other_run ? "" : told_by(name);
+}
+
+// In the pods of a job, or as a replica of another run, each replica starts a run of its own.
+void check_surroundings(const launch::Talk& talk_to) {
+  if (told_by("ADAPTDL_RESCALE") == "live") {
+    fail(
+        "in a job that rescales live only programs such as train.pt train together: remove "
+        "liveRescale from the job, and let its pods start the command itself, without `adaptdl`");
+  }
+  const auto replicas = try_parse<int>(told_by("ADAPTDL_NUM_REPLICAS"));
+  if (!replicas || *replicas < 2) return;
+  talk_to(fmt::format(
+      "this is one of {} replicas of {}, each of which runs the command by itself; to train "
+      "together they have to start it without `adaptdl`",
+      *replicas, told_by("ADAPTDL_JOB_ID").empty() ? "a job" : told_by("ADAPTDL_JOB_ID")));
+}
+
+// Whether the environment alone says where checkpoints go. They may be another run's, too.
+bool inherits_checkpoints(const Arguments& arguments) {
+  return !arguments.given("checkpoint-dir") && !folder_told_by("ADAPTDL_CHECKPOINT_PATH").empty();
+}
+
+// What --fresh removes; without it, says that a checkpoint of an earlier run is there.
+void choose_fresh(const Arguments& arguments, launch::CommandOptions& options,
+                  const launch::Talk& talk_to) {
+  const bool own = !arguments.given("checkpoint-dir") && !inherits_checkpoints(arguments);
+  options.fresh = arguments.flag("fresh");
+  if (options.fresh && !own) {
+    throw UsageError(fmt::format(
+        "--fresh: not with {}, whose folder others may use; empty it yourself.",
+        inherits_checkpoints(arguments) ? "ADAPTDL_CHECKPOINT_PATH" : "--checkpoint-dir"));
+  }
+  const int64_t newest = options.fresh ? -1 : launch::newest_checkpoint(options.checkpoint_dir);
+  if (newest < 0) return;
+  talk_to(fmt::format("goes on from checkpoint-{} of an earlier run ({}){}", newest,
+                      options.checkpoint_dir, own ? "; --fresh begins anew" : ""));
 }
 
 std::vector<int> parse_ranks(const std::string& text) {
@@ -219,10 +268,15 @@ void set_command_folders(launch::CommandOptions& options, const std::string& bas
   const auto folder = [&](const std::string& chosen, const char* otherwise) {
     return absolute_path(chosen.empty() ? join_path(base, otherwise) : chosen);
   };
+  const std::string checkpoints_told = folder_told_by("ADAPTDL_CHECKPOINT_PATH");
   options.log_dir = folder(log_dir, "logs");
   options.log_bytes_max = kMostLog;
-  options.checkpoint_dir = folder(checkpoint_dir, "checkpoints");
-  options.share_dir = folder("", "share");
+  options.checkpoint_dir =
+      folder(checkpoint_dir.empty() ? checkpoints_told : checkpoint_dir, "checkpoints");
+  options.share_dir = folder(folder_told_by("ADAPTDL_SHARE_PATH"), "share");
+  if (options.tensorboard_dir.empty()) {
+    options.tensorboard_dir = folder_told_by("ADAPTDL_TENSORBOARD_LOGDIR");
+  }
   const launch::RunPaths paths = launch::run_paths(options.name);
   options.control_socket = paths.socket;
   options.record_file = paths.record;
@@ -290,14 +344,15 @@ launch::CommandOptions command_options(const Arguments& arguments) {
 int run_as_command(const Arguments& arguments, launch::CommandOptions options, bool hosts) {
   raise_descriptor_limit();  // each replica needs some
   const launch::SlurmNotice slurm;
-  if (const int code = refuse_program(options.program)) return code;
-  check_folders(options);
-  options.program_exit = true;
-  options.console->role = options.role;
   const bool quiet = arguments.quiet();
   const launch::Talk talk_to = [quiet](const std::string& line) {
     if (!quiet) talk("adaptdl: " + printable(line));
   };
+  if (const int code = refuse_program(options.program)) return code;
+  check_surroundings(talk_to);
+  check_folders(options);
+  options.program_exit = true;
+  options.console->role = options.role;
   const auto stream = std::make_shared<JsonStream>(1);
   const auto broken = std::make_shared<std::atomic<bool>>(false);  // standard output
   options.console->broken = [broken] { *broken = true; };
@@ -323,6 +378,7 @@ int run_as_command(const Arguments& arguments, launch::CommandOptions options, b
     return code == 0 && unwritten ? static_cast<int>(ExitCode::error) : code;
   };
   if (host && !host->leads) return exit_code(run_host(*host, shared, &options, talk_to));
+  choose_fresh(arguments, options, talk_to);
   const int code = launch::run_command(options, sinks, talk_to);
   tell_end(host, code, talk_to);
   const Json record = record_of_this_run(options.name);

@@ -26,7 +26,8 @@ std::string valid_run_name(const std::string& text);
 
 // Completes the options with the folders in `base`, the run's files, and the variables of our
 // environment that win over what we set. `log_dir`, `checkpoint_dir`: instead of those in `base`,
-// unless "". Requires: name.
+// unless "". Other folders that our environment names for checkpoints, shared files and charts come
+// before those in `base`, too. Requires: name; tensorboard_dir if a flag names it.
 void set_command_folders(launch::CommandOptions& options, const std::string& base,
                          const std::string& log_dir, const std::string& checkpoint_dir);
 

@@ -72,6 +72,13 @@ int run_run(const Arguments& arguments) {
     return run_as_command(arguments, command_options(arguments));
   }
   check_run_flags(arguments, false);
+  const std::string program = *arguments.positional("PROGRAM");
+  if (program.ends_with(".py") && path_exists(program)) {
+    fail(
+        "{}: neither a training archive nor an executable made with the runtime library; run a "
+        "script with its interpreter: `adaptdl run -- python3 {}`",
+        program, program);
+  }
   raise_descriptor_limit();  // each replica needs some
   launch::RunOptions options = run_options(arguments);
   // Shared with the sinks: a blocked sink outlives this function.
@@ -120,8 +127,11 @@ int run_run(const Arguments& arguments) {
     sinks.push_back([stream](const Json& event) { stream->event(event); });
   }
   if (!charts_folder.empty()) {
-    charts = std::make_shared<launch::TensorBoard>(charts_folder, options.name);
-    sinks.push_back([charts](const Json& event) { charts->event(event); });
+    // Only who has typed a folder, and starts the run, is to mend it first.
+    const bool must = arguments.given("tensorboard") && !options.succeeds;
+    charts = must ? std::make_shared<launch::TensorBoard>(charts_folder, options.name)
+                  : launch::charts_if_possible(charts_folder, options.name, talk_to);
+    if (charts) sinks.push_back([charts](const Json& event) { charts->event(event); });
   }
   if (arguments.verbose()) {
     display->talk(fmt::format("worker {}, LibTorch {}; checkpoints in {}, logs in {}",
@@ -153,11 +163,13 @@ int run_run(const Arguments& arguments) {
   RunState state = display->finish();
   if (charts && !state.already) state.charts_dir = absolute_path(charts_folder);
   if (charts && !charts->problem().empty()) talk("adaptdl: " + charts->problem());
-  if (!arguments.json() && state.ended) {
-    print(options.evaluate && code == 0 ? evaluation(state) : summary(state));
-  }
+  // First: whoever does not read the summary may hold up this process.
   if (code == static_cast<int>(ExitCode::terminated)) slurm.requeue_job(state.training, talk_to);
-  return code == 0 && stream->broken() ? static_cast<int>(ExitCode::error) : code;
+  bool all_printed = !stream->broken();
+  if (!arguments.json() && state.ended) {
+    all_printed = print_at_end(options.evaluate && code == 0 ? evaluation(state) : summary(state));
+  }
+  return code == 0 && !all_printed ? static_cast<int>(ExitCode::error) : code;
 }
 
 }  // namespace
@@ -196,8 +208,8 @@ Command run_command() {
               {.name = "name",
                .kind = Kind::text,
                .value = "NAME",
-               .doc = "Name of the run. Default: the file name of the program, or of a command's "
-                      "script, without its suffix."},
+               .doc = "Name of the run. Default: an archive's setting name, else the file name of "
+                      "the program, or of a command's script, without its suffix."},
               set_option(),
               {.name = "from",
                .kind = Kind::file,
@@ -211,7 +223,8 @@ Command run_command() {
                .doc = "Train bitwise the same weights for any number of replicas, rescales, deaths "
                       "and restarts (setting deterministic). On CPUs, one thread a replica."},
               {.name = "fresh",
-               .doc = "Start from scratch: remove the files of an earlier run of this name."},
+               .doc = "Start from scratch: remove the files of an earlier run of this name; of a "
+                      "command, its checkpoints."},
               {.name = "checkpoint-dir",
                .kind = Kind::directory,
                .value = "DIR",
@@ -387,8 +400,8 @@ Command run_command() {
                     "Start with 1, go to 3 at step 100 and to 2 at step 300."},
                    {"adaptdl run train.pt --fresh --set optimizer.lr=0.05 -o json",
                     "Start from scratch with another learning rate, and print the events."},
-                   {"adaptdl run train.pt --evaluate --from train.run/best.pt",
-                    "Print the metrics of the best model."},
+                   {"adaptdl run digits/train.pt --evaluate --from digits/digits.run/model.pt",
+                    "Print the metrics of a trained model."},
                    {"adaptdl run --replicas 2 -- python3 train.py --epochs 3",
                     "Run a script for torchrun or Python AdaptDL as 2 replicas."},
                    {"adaptdl run train.pt --hosts localhost:4,node2:8",

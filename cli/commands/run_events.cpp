@@ -24,4 +24,15 @@ bool JsonStream::is_thinned_out(const Json& event) const {
   return step->get<int64_t>() % every_ != 0;
 }
 
+bool print_at_end(std::string_view text) {
+  try {
+    print(text);
+    return true;
+  } catch (const OutputClosed&) {
+  } catch (const Error& error) {
+    talk(fmt::format("adaptdl: {}", error.what()));
+  }
+  return false;
+}
+
 }  // namespace adaptdl::cli

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string_view>
 
 #include "core/formats/json.h"
 
@@ -26,5 +27,9 @@ class JsonStream {
   const int64_t every_;
   std::atomic<bool> broken_{false};
 };
+
+// Prints what a run that has ended is to say. False, with the reason on standard error unless the
+// reader has closed the pipe, if that fails: the run's own exit code matters more.
+bool print_at_end(std::string_view text);
 
 }  // namespace adaptdl::cli

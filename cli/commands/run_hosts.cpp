@@ -1,10 +1,9 @@
 #include "cli/commands/run_hosts.h"
 
 #include <algorithm>
-#include <fcntl.h>
+#include <cctype>
 #include <map>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands/run_reach.h"
@@ -12,12 +11,15 @@
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/process.h"
 #include "core/base/system.h"
 #include "core/base/text.h"
 #include "core/base/version.h"
 #include "core/job/replica_range.h"
+#include "core/job/worker_environment.h"
 #include "core/launch/hosts/meeting_point.h"
 #include "core/launch/hosts/parallel_task.h"
+#include "core/launch/hosts/program_print.h"
 #include "core/launch/hosts/roster_file.h"
 #include "core/launch/hosts/ssh_client.h"
 #include "core/launch/hosts/successor.h"
@@ -27,27 +29,35 @@
 namespace adaptdl::cli {
 namespace {
 
-constexpr size_t kShownTerm = 60;   // bytes
-constexpr size_t kTail = 1u << 20;  // bytes
+constexpr size_t kShownTerm = 60;  // bytes
 constexpr size_t kDigits = 12;
 constexpr size_t kLongestKey = 4096;
 constexpr Seconds kPatience{120};  // with a launcher that nobody starts again
+
+// What people set for all hosts of a run, as names that a shell takes.
+bool goes_to_other_hosts(std::string_view name) {
+  return (name.starts_with("NCCL_") || name == kAcceleratorVariable) &&
+         std::ranges::all_of(name,
+                             [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+std::vector<std::pair<std::string, std::string>> environment_for_others() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const std::string& entry : environment_with({})) {
+    const size_t end = std::min(entry.find('='), entry.size() - 1);
+    const std::string name = entry.substr(0, end);
+    if (goes_to_other_hosts(name)) variables.emplace_back(name, entry.substr(end + 1));
+  }
+  return variables;
+}
 
 std::string digest(const std::string& text) {
   return to_hex(sha256(bytes_of(text))).substr(0, kDigits);
 }
 
-// An archive's index is at its end, with the checksums of all that it holds.
 std::string fingerprint(const std::string& path) {
-  const Fd file = open_file(path, O_RDONLY);
-  struct stat state {};
-  if (::fstat(file.get(), &state) != 0) fail_errno(errno, path);
-  const auto size = static_cast<size_t>(state.st_size);
-  std::string tail(std::min(size, kTail), '\0');
-  const auto start = static_cast<off_t>(size - tail.size());
-  const ssize_t n = ::pread(file.get(), tail.data(), tail.size(), start);
-  if (n != static_cast<ssize_t>(tail.size())) fail("{}: cannot read its end", path);
-  return fmt::format("{} bytes, digest {}", size, digest(tail));
+  const launch::ProgramPrint print = launch::program_print(path);
+  return fmt::format("{} bytes, digest {}", print.bytes, print.digest.substr(0, kDigits));
 }
 
 std::string listed(const std::vector<std::string>& words) {
@@ -74,10 +84,14 @@ std::map<std::string, std::string> terms_of(const launch::CommandOptions& option
           {"device", options.gpus > 0 ? "gpu" : "cpu"}};
 }
 
-// torchrun has another flag for it, too.
+// torchrun has other flags for it, too.
 std::string endpoint_of(const Arguments& arguments) {
   const std::string endpoint = arguments.text("rdzv-endpoint");
-  return endpoint.empty() ? arguments.text("master-addr") : endpoint;
+  if (!endpoint.empty()) return endpoint;
+  const std::string host = arguments.text("master-addr");
+  if (!meet_at_master_port(arguments)) return host;
+  const bool bare_six = !host.starts_with('[') && host.find(':') != host.npos;
+  return fmt::format("{}:{}", bare_six ? "[" + host + "]" : host, arguments.text("master-port"));
 }
 
 Seconds silence_of(const Arguments& arguments) {
@@ -318,6 +332,15 @@ std::shared_ptr<Fd> listener_to_lead(uint16_t port, const launch::RunOptions& op
 
 }  // namespace
 
+bool meet_at_master_port(const Arguments& arguments) {
+  const std::string host = arguments.text("master-addr"), port = arguments.text("master-port");
+  // An IPv6 address without brackets has several colons.
+  const bool has_port =
+      host.starts_with('[') ? !host.ends_with(']') : std::ranges::count(host, ':') == 1;
+  return arguments.text("rdzv-endpoint").empty() && !host.empty() && !has_port && !port.empty() &&
+         port != "0";
+}
+
 bool on_several_hosts(const Arguments& arguments) {
   const ReplicaRange nodes = nodes_of(arguments, launch::parallel_task());
   return arguments.given("hosts") || *nodes.max > 1;
@@ -462,6 +485,8 @@ RemotePart::RemotePart(const std::optional<HostOfRun>& host, const Arguments& ar
     ssh.arguments.insert(ssh.arguments.end(), options.arguments.begin(), options.arguments.end());
   }
   ssh.worker = environment_variable("ADAPTDL_WORKER").value_or("");
+  ssh.directory = absolute_path(".");
+  ssh.environment = environment_for_others();
   ssh.libtorch = options.libtorch_dir;
   ssh.key = options.hosts->secret;
   ssh.address = host->meeting_point.host;

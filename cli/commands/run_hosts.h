@@ -40,6 +40,9 @@ struct HostOfRun {
 // Whether the flags, or srun and mpirun, put the run on several hosts. Throws UsageError.
 bool on_several_hosts(const Arguments& arguments);
 
+// Whether hosts meet at torchrun's --master-addr and --master-port. That port is then no program's.
+bool meet_at_master_port(const Arguments& arguments);
+
 // This host's part, and sets `options.hosts`; nothing for a run on one machine. Throws UsageError
 // or Error.
 std::optional<HostOfRun> host_of_run(const Arguments& arguments, launch::RunOptions& options,

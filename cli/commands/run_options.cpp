@@ -72,10 +72,10 @@ launch::RunOptions run_options(const Arguments& arguments) {
   if (!options.name.empty()) launch::check_run_name(options.name);
 
   if (!path_exists(program)) fail("{}: no such file", program);
-  options.program = absolute_path(program);
+  options.program = user_path(program);
   options.settings = arguments.list("set");
   const std::string from = arguments.text("from");
-  if (!from.empty()) options.settings.push_back("from.path=" + absolute_path(from));
+  if (!from.empty()) options.settings.push_back("from.path=" + user_path(from));
   if (arguments.flag("deterministic")) {
     if (arguments.integer("threads") > 1) {
       throw UsageError(
@@ -84,8 +84,14 @@ launch::RunOptions run_options(const Arguments& arguments) {
     }
     options.settings.push_back("deterministic=true");
   }
-  launch::choose_trainer(launch::program_kind(options.program), program, options);
+  const launch::ProgramKind kind = launch::program_kind(options.program);
   options.arguments = arguments.rest();
+  // Another worker may have arguments of its own.
+  if (kind == launch::ProgramKind::archive && !options.arguments.empty() &&
+      !environment_variable("ADAPTDL_WORKER")) {
+    throw UsageError(fmt::format("{}.", launch::kNoArchiveArguments));
+  }
+  launch::choose_trainer(kind, program, options);
   options.gpus = launch::choose_gpus(arguments.text("device"), options.libtorch_dir);
   options.spares = static_cast<int>(arguments.integer("spares"));
   options.replicas =
@@ -96,7 +102,7 @@ launch::RunOptions run_options(const Arguments& arguments) {
   const std::string base = join_path(parent_directory(options.program), options.name + ".run");
   const auto folder = [&](const char* flag, const std::string& otherwise) {
     const std::string chosen = arguments.text(flag);
-    return chosen.empty() ? otherwise : absolute_path(chosen);
+    return chosen.empty() ? otherwise : user_path(chosen);
   };
   options.output_dir = folder("output", base);
   options.checkpoint_dir = folder("checkpoint-dir", join_path(base, "checkpoints"));
@@ -133,15 +139,15 @@ launch::RunOptions witness_options(const Arguments& arguments) {
           "--witness: needs --name, the name of the run as its hosts show it, where PROGRAM is "
           "absent.");
     }
-    options.program = absolute_path(program);
+    options.program = user_path(program);
     options.settings = arguments.list("set");
     launch::read_program(launch::program_kind(program), program, options);
   }
   launch::check_run_name(options.name);
-  const std::string parent = here ? parent_directory(absolute_path(program)) : absolute_path(".");
+  const std::string parent = here ? parent_directory(user_path(program)) : absolute_path(".");
   const std::string chosen = arguments.text("checkpoint-dir");
   options.checkpoint_dir =
-      absolute_path(chosen.empty() ? join_path(parent, options.name + ".run/checkpoints") : chosen);
+      user_path(chosen.empty() ? join_path(parent, options.name + ".run/checkpoints") : chosen);
   options.reach = parse_reach(arguments);
   return options;
 }

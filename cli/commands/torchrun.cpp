@@ -116,7 +116,9 @@ int run_torchrun(const Arguments& arguments) {
   options.failures_in_row = false;
   options.role = arguments.text("role");
   options.run_id = arguments.text("rdzv-id");
-  options.torch_port = static_cast<int>(arguments.integer("master-port"));
+  if (!several || !meet_at_master_port(arguments)) {
+    options.torch_port = static_cast<int>(arguments.integer("master-port"));
+  }
   if (arguments.flag("virtual-local-rank")) {
     options.virtual_local_rank = true;
     const auto visible = environment_variable("CUDA_VISIBLE_DEVICES");
@@ -202,6 +204,8 @@ Command torchrun_command() {
             .doc = "Folder in which the run's folder NAME.run with the replicas' logs is made. "
                    "Default: the current folder.",
             .shared_variable = "PET_LOG_DIR"},
+           {.name = "fresh",
+            .doc = "Start from scratch: remove the checkpoints of an earlier run of this name."},
            {.name = "role",
             .kind = Kind::text,
             .value = "NAME",
@@ -227,7 +231,8 @@ Command torchrun_command() {
            {.name = "master-addr",
             .kind = Kind::text,
             .value = "HOST",
-            .doc = "Without --rdzv-endpoint: the host that leads the run.",
+            .doc = "Without --rdzv-endpoint: the host that leads the run. The others meet it at "
+                   "--master-port.",
             .shared_variable = "PET_MASTER_ADDR"},
            {.name = "node-rank",
             .kind = Kind::integer,
@@ -253,7 +258,9 @@ Command torchrun_command() {
             .kind = Kind::integer,
             .value = "PORT",
             .fallback = "0",
-            .doc = "MASTER_PORT of the replicas; 0: a free port, another for each start.",
+            .doc = "MASTER_PORT of the replicas; 0: a free port, another for each start. With "
+                   "--nnodes and --master-addr it is where the hosts meet, by default 29400, and "
+                   "MASTER_PORT is a free port.",
             .min = 0,
             .max = 65535,
             .shared_variable = "PET_MASTER_PORT"},

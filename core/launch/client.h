@@ -4,7 +4,7 @@
 // are one line of JSON each over the run's control socket.
 //
 //   {"request": "status"} -> {ok, name, pid, program, state, reason, generation, replicas, spares,
-//                             members, stragglers, slow_links, target, min, max, slots,
+//                             members, stragglers, slow_links, target, min, max, finished, slots,
 //                             restartable, hints, step, epoch, loss, progress, progress_total,
 //                             seconds_left, batch, samples_per_s, goodput, gpu_busy_percent,
 //                             gpu_temperature_c, gpu_power_w, gpu_memory_used_bytes, started,
@@ -12,6 +12,8 @@
 //     hints: what the job has measured, as in core/job/hints.h; null until it reports them
 //     progress to gpu_memory_used_bytes: as in io/run_progress.h, null until known
 //     seconds: since this launcher started (with a fraction); `started` is that time, RFC 3339
+//     finished: whether its training is, and the program's own main() goes on; `replicas` are those
+//     that are still there, and it cannot be scaled
 //     slots: those of the living replicas; null if the run was started without slots
 //     stragglers: replicas that are much slower than the others now: [{member, host, sample_s,
 //     others_sample_s, factor, waited}] as in the event `straggler`
@@ -23,7 +25,8 @@
 //     may carry "slots": [ids], the run's slots from now on. New replicas get free ones; replicas
 //     on other slots leave as soon as another replica can take over the state. May carry
 //     "supervisor": URL, the address of the supervisor for a command's next starts
-//   {"request": "cancel", "checkpoint": true|false} -> {ok}
+//   {"request": "cancel", "checkpoint": true|false} -> {ok, checkpoint}
+//     checkpoint: whether it writes one before it ends
 // A refusal: {"ok": false, "error": "a sentence"}.
 
 #include <nlohmann/json.hpp>

@@ -128,13 +128,31 @@ def places(folder, draw):
     folder.check_nothing_left()
 
 
+ESTABLISHED = "01"
+
+
+def peers_at(pid, port):
+    """The addresses from which there are connections to a port, in the network of a process."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in read(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+            _, local, remote, state, *_ = line.split()
+            if int(local.split(":")[1], 16) == port and state == ESTABLISHED:
+                found.add(remote.split(":")[0])
+    return found
+
+
 def together(folder, draw):
     """Hosts that come within a moment cost one start, not one each."""
     with Commands(folder, 3) as site:
         lead = site.places(0, "1:4", 1)
         site.share_key()
         wait_places([lead], expected(1))
+        kill(lead.process.pid, signal.SIGSTOP)  # until both are there, however long they take
         others = [site.places(host, "1:4", 1) for host in (1, 2)]
+        wait_until(lambda: len(peers_at(lead.process.pid, site.port)) == 2, "both connect",
+                   tell=lambda: peers_at(lead.process.pid, site.port))
+        kill(lead.process.pid, signal.SIGCONT)
         newest = wait_places([lead, *others], expected(1, 1, 1))
         check(list(places_of(lead, *others)) == [0, newest], "another start between",
               places_of(lead, *others))
@@ -254,16 +272,19 @@ def torch_script(folder, draw):
 
 
 def torch_fails(folder, draw):
-    """An exception on another host is told with its traceback; --master-addr names the leader."""
+    """An exception on another host is told with its traceback; --master-addr names the leader, and
+    the port at which it meets the others, as --master-port does."""
     if not python_has("torch"):
         skip("ADAPTDL_TEST_PYTHON names no Python with torch")
     with Commands(folder, 2) as site:
         script = folder.write("train.py", DDP)
-        words = ["--nnodes", "2", "--master-addr", f"{site.network.address(0)}:{site.port}",
-                 "--nproc-per-node", "1", script, "5"]
-        lead = site.command(0, "torchrun", "--node-rank", "0", *words, environment={"FAIL": "1"})
+        words = ["--nnodes", "2", "--nproc-per-node", "1", script, "5"]
+        address, port = site.network.address(0), str(site.port)
+        lead = site.command(0, "torchrun", "--node-rank", "0", "--master-addr",
+                            f"{address}:{port}", *words, environment={"FAIL": "1"})
         site.share_key()
-        other = site.command(1, "torchrun", "--node-rank", "1", *words, environment={"FAIL": "1"})
+        other = site.command(1, "torchrun", "--node-rank", "1", "--master-addr", address,
+                             "--master-port", port, *words, environment={"FAIL": "1"})
         lead.expect_end(1)
         other.expect_end(1)
         said, host = read(lead.err), os.uname().nodename

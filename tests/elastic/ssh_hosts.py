@@ -4,6 +4,7 @@ network namespace, an OpenSSH server and a home of its own, and nothing of ours 
 import os
 import shutil
 import signal
+import zipfile
 
 from support import SSHD, Network, SshSite, carriers, check, kill, main, skip_all, wait_until
 
@@ -85,7 +86,7 @@ def trains(folder, draw):
 
 
 def copies(folder, draw):
-    """The program goes where it is not."""
+    """The program goes where it is not, and again after it has changed."""
     with Site(folder, 2) as site:
         hidden = folder.file("only-here")
         os.mkdir(hidden)
@@ -99,6 +100,11 @@ def copies(folder, draw):
         run.expect_end(0)
         check(run.of("generation")[0]["to"] == 2, "not all replicas start together")
         run.check_steps()
+        with zipfile.ZipFile(program, "a") as archive:
+            archive.comment = b"changed"
+        again = site.run(site.hosts(1, 1), "--set", "epochs=1", "--fresh", *DATA, program=program)
+        again.says(f"{site.network.address(1)}: copying {program} to it")
+        again.expect_end(0)
 
 
 def comes_again(folder, draw):

@@ -47,6 +47,17 @@ while True:
     time.sleep(0.02)
 '''
 
+INTERRUPTED = '''
+import os, time
+
+try:
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.02)
+except KeyboardInterrupt:
+    open("saved-" + os.environ["RANK"], "w").close()
+'''
+
 SCONTROL = """#!/bin/sh
 case $1 in
 show) echo "JobId=1 JobState=RUNNING BatchFlag=1 Requeue=1 PreemptTime=None" ;;
@@ -150,6 +161,22 @@ def slurm_notice(folder, random):
         folder.check_nothing_left()
 
 
+def ctrl_c(folder, random):
+    """Ctrl-C is a KeyboardInterrupt of a script without a handler of SIGTERM, also under a shell;
+    else it is SIGTERM."""
+    for text in (INTERRUPTED, SAVES):
+        script = folder.write("train.py", text)
+        for words in ([PYTHON, script], ["sh", "-c", f"'{PYTHON}' '{script}'; exit $?"]):
+            run = Command(folder, "run", "--name", "train", "--replicas", "2", "--", *words,
+                          name="train")
+            wait_until(lambda run=run: run.printed().count("ready") == 2, "both run")
+            run.process.send_signal(signal.SIGINT)
+            run.expect_end(130)
+            for rank in range(2):
+                os.remove(folder.file(f"saved-{rank}"))
+            folder.check_nothing_left()
+
+
 def side_by_side(folder, random):
     """Runs of one script and of two that start at once, with one --log-dir, leave each other be;
     also on hosts that share only the folder."""
@@ -184,4 +211,4 @@ def events(folder, random):
 if not python_has("torch"):
     skip_all("ADAPTDL_TEST_PYTHON names no Python with torch")
 main(killed_and_rescaled, first_error, sharded_checkpoint, virtual_local_rank, ends_instead,
-     slurm_notice, side_by_side, events)
+     slurm_notice, ctrl_c, side_by_side, events)

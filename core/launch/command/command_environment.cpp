@@ -63,6 +63,28 @@ void set_torch_variables(const CommandOptions& options, const CommandPlace& plac
   set("TORCHELASTIC_ERROR_FILE", place.error_file);
 }
 
+// no_proxy and NO_PROXY with the hosts that replicas connect to. Each is extended by itself,
+// because programs differ in which one they prefer; if only one is set, the other one starts as its
+// copy.
+std::vector<std::pair<const char*, std::string>> no_proxy_variables(const CommandOptions& options,
+                                                                    const CommandPlace& place,
+                                                                    const ProxyExceptions& ours) {
+  const auto told = [&](const char* name, const std::optional<std::string>& our_own) {
+    const auto found = options.environment.find(name);
+    return found == options.environment.end() ? our_own : std::optional(found->second);
+  };
+  const std::optional<std::string> lower = told("no_proxy", ours.lower);
+  const std::optional<std::string> upper = told("NO_PROXY", ours.upper);
+  std::string local = "127.0.0.1,localhost";
+  if (place.rank_0 != "127.0.0.1") local += "," + place.rank_0;
+  const auto extended = [&](const std::optional<std::string>& hosts) {
+    if (!hosts || hosts->empty()) return local;
+    return *hosts == "*" ? *hosts : *hosts + "," + local;  // * means all hosts only if it is alone
+  };
+  return {{"no_proxy", extended(lower ? lower : upper)},
+          {"NO_PROXY", extended(upper ? upper : lower)}};
+}
+
 // The only GPU of a replica with --virtual-local-rank.
 std::string gpu_of_rank(const CommandOptions& options, int rank) {
   const auto visible = options.environment.find("CUDA_VISIBLE_DEVICES");
@@ -77,7 +99,7 @@ std::string gpu_of_rank(const CommandOptions& options, int rank) {
 }  // namespace
 
 Variables command_environment(const CommandOptions& options, const CommandPlace& place,
-                              const std::vector<std::string>& gpus, const std::string& no_proxy) {
+                              const std::vector<std::string>& gpus, const ProxyExceptions& ours) {
   Variables result(options.environment.begin(), options.environment.end());
   const auto set = [&](const char* name, std::optional<std::string> value) {
     std::erase_if(result, [&](const auto& entry) { return entry.first == name; });
@@ -98,17 +120,19 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   set("ADAPTDL_SUPERVISOR_URL", unless_empty(options.supervisor_url));
   set("ADAPTDL_SCHED_VERSION", kSchedulerVersion);
   set("ADAPTDL_CHECKPOINT_PATH", options.checkpoint_dir);
+  set(kRunFolderVariable, options.checkpoint_dir);
   set("ADAPTDL_SHARE_PATH", options.share_dir);
-  set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
+  if (!options.tensorboard_dir.empty() || !given("ADAPTDL_TENSORBOARD_LOGDIR")) {
+    set("ADAPTDL_TENSORBOARD_LOGDIR", unless_empty(options.tensorboard_dir));
+  }
   set_torch_variables(options, place, set);
   if (!given("TORCH_NCCL_ASYNC_ERROR_HANDLING")) set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (generation.load_pickles && !given(kLoadPicklesVariable) &&
       !environment_variable(kLoadPicklesVariable))
     set(kLoadPicklesVariable, "1");
-  std::string hosts = (no_proxy.empty() ? "" : no_proxy + ",") + "127.0.0.1,localhost";
-  if (place.rank_0 != "127.0.0.1") hosts += "," + place.rank_0;
-  set("no_proxy", hosts);
-  set("NO_PROXY", hosts);
+  for (auto& [name, hosts] : no_proxy_variables(options, place, ours)) {
+    set(name, std::move(hosts));
+  }
   const std::string threads = std::to_string(place.threads);
   if (!given("OMP_NUM_THREADS")) set("OMP_NUM_THREADS", threads);
   // MKL follows OMP_NUM_THREADS, but PyTorch prefers MKL's own variable to a user's choice there.

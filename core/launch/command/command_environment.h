@@ -13,6 +13,10 @@
 
 namespace adaptdl::launch {
 
+// The checkpoint folder that a run has given its replicas. One of these may start runs of its own,
+// to which that folder and the others do not belong.
+inline constexpr const char* kRunFolderVariable = "ADAPTDL_RUN_CHECKPOINT_PATH";
+
 // What the replicas of one start have in common.
 struct CommandGeneration {
   int64_t number = 0;  // 0, 1, ...: grows with every start
@@ -43,10 +47,15 @@ struct CommandPlace {
 
 using Variables = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
-// Changes to our own environment, those of the job included. `gpus`: names of all GPUs. `no_proxy`:
-// the variable's value so far. Throws Error if a virtual local rank has no GPU.
+// The variables no_proxy and NO_PROXY of our own environment.
+struct ProxyExceptions {
+  std::optional<std::string> lower = {}, upper = {};
+};
+
+// Changes to our own environment, those of the job included. `gpus`: names of all GPUs. Throws
+// Error if a virtual local rank has no GPU.
 Variables command_environment(const CommandOptions& options, const CommandPlace& place,
-                              const std::vector<std::string>& gpus, const std::string& no_proxy);
+                              const std::vector<std::string>& gpus, const ProxyExceptions& ours);
 
 // A TCP port on which nobody listens, below the range of ports that the system assigns by itself.
 // The lock keeps other runs of this user from choosing it as well. Throws Error if there is none.

@@ -6,7 +6,6 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
-#include "core/base/number.h"
 #include "core/base/poll.h"
 #include "core/base/process.h"
 #include "core/job/worker_environment.h"
@@ -44,6 +43,7 @@ CommandLauncher::CommandLauncher(const CommandOptions& options, RunReport& repor
       replicas_(options_, report, console, host_events()) {
   make_directories(options.checkpoint_dir, 0700);
   make_directories(options.share_dir, 0700);
+  start_fresh(options);
   view_.target = options.replicas.initial;
   view_.slots = options.slots;
   for (int slot = 0; options.hosts && slot < options.hosts->slots; ++slot) {
@@ -94,6 +94,7 @@ void CommandLauncher::take_signals() {
     view_.stop = CommandStop::checkpoint;
     stopped_at_ = Monotonic::now();
     stop_exit_ = 128 + number;
+    if (number == SIGINT) stop_signal_ = SIGINT;
   }
 }
 
@@ -194,9 +195,7 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
       start(decision);
       break;
     case CommandAction::terminate:
-      report_.talk(decision.reason + "; SIGTERM to all replicas");
-      asked_ = decision.reason;
-      replicas_.signal_all(SIGTERM);
+      terminate(decision.reason);
       break;
     case CommandAction::kill:
       report_.talk(decision.reason + "; killing the remaining processes");
@@ -216,6 +215,14 @@ void CommandLauncher::carry_out(const CommandDecision& decision) {
               : decision.reason + (failure.empty() ? "" : ". " + failure));
       break;
   }
+}
+
+void CommandLauncher::terminate(const std::string& reason) {
+  const bool interrupted = view_.stop == CommandStop::checkpoint && stop_signal_ == SIGINT;
+  report_.talk(
+      fmt::format("{}; {} to all replicas", reason, interrupted ? "Ctrl-C goes on" : "SIGTERM"));
+  asked_ = reason;
+  replicas_.signal_all(interrupted ? SIGINT : SIGTERM);
 }
 
 void CommandLauncher::start(const CommandDecision& decision) {
@@ -386,32 +393,16 @@ int CommandLauncher::scale(const ScaleRequest& request) {
   return before;
 }
 
-void CommandLauncher::cancel(bool checkpoint) {
+bool CommandLauncher::cancel(bool checkpoint) {
   stopped_at_ = Monotonic::now();
   view_.stop = checkpoint ? CommandStop::checkpoint : CommandStop::now;
   cancelled_ = true;
+  return checkpoint;
 }
 
 RecordFacts CommandLauncher::facts() const {
   return {.command = CommandFacts{replicas_.generation(), replicas_.living(), checkpointed_,
                                   replicas_.restartable(), failure_.exit_code}};
-}
-
-int64_t CommandLauncher::newest_checkpoint() const {
-  constexpr std::string_view kPrefix = "checkpoint-";
-  int64_t newest = -1;
-  std::vector<std::string> names;
-  try {
-    names = list_directory(options_.checkpoint_dir);
-  } catch (const Error&) {  // the program may remove its folder
-    return newest;
-  }
-  for (const std::string& name : names) {
-    if (!name.starts_with(kPrefix)) continue;
-    const auto number = try_parse<int64_t>(std::string_view(name).substr(kPrefix.size()));
-    newest = std::max(newest, number.value_or(-1));
-  }
-  return newest;
 }
 
 }  // namespace adaptdl::launch

@@ -2,6 +2,7 @@
 
 // The launcher of one command run: one thread, one event loop, as in launcher.h.
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -50,6 +51,7 @@ class CommandLauncher : private RunControl {
   // Decisions, and carrying them out.
   void decide_all();
   void carry_out(const CommandDecision& decision);
+  void terminate(const std::string& reason);
   void start(const CommandDecision& decision);
   void cannot_start(const std::string& reason, std::optional<int> program_exit);
   void load_pickles(const EndedReplica& refused);
@@ -62,10 +64,10 @@ class CommandLauncher : private RunControl {
   std::string ending() const override;
   RunSlots slots() const override;
   int scale(const ScaleRequest& request) override;
-  void cancel(bool checkpoint) override;
+  bool cancel(bool checkpoint) override;
 
   RecordFacts facts() const;
-  int64_t newest_checkpoint() const;  // number of the newest folder checkpoint-N; -1: none
+  int64_t newest_checkpoint() const { return launch::newest_checkpoint(options_.checkpoint_dir); }
 
   CommandOptions options_;  // the supervisor's URL may change
   RunReport& report_;
@@ -87,7 +89,8 @@ class CommandLauncher : private RunControl {
   bool checkpointed_ = false;        // the previous generation wrote one
   int starts_ = 0, before_ = 0;      // generations started here; replicas of the previous one
   int stop_exit_ = 143;
-  TimePoint stopped_at_;  // when the run was asked to stop
+  int stop_signal_ = SIGTERM;  // for the replicas: SIGTERM, or SIGINT if that is why the run stops
+  TimePoint stopped_at_;       // when the run was asked to stop
   bool child_signal_ = false;
   bool cancelled_ = false;
   std::optional<int> exit_;  // once the run is over

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
+#include <iterator>
 #include <sys/wait.h>
+#include <system_error>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
@@ -22,6 +26,61 @@ namespace {
 constexpr std::chrono::milliseconds kLook{50};  // time between checks of a group without a leader
 
 constexpr std::chrono::milliseconds kShowRest{200};
+
+// Whether the process has a handler for this signal; no once it has ended.
+bool catches(pid_t pid, int signal) {
+  constexpr size_t kMostStatus = 1u << 20;
+  constexpr std::string_view kCaught = "\nSigCgt:\t";
+  try {
+    const std::string text = read_file(fmt::format("/proc/{}/status", pid), kMostStatus);
+    const size_t at = text.find(kCaught);
+    if (at == std::string::npos) return false;
+    return (std::strtoull(text.c_str() + at + kCaught.size(), nullptr, 16) >> (signal - 1) & 1) !=
+           0;
+  } catch (const Error&) {  // it ended
+    return false;
+  }
+}
+
+// Whether Ctrl-C is what the program expects, such as Python's KeyboardInterrupt. What catches
+// SIGTERM was made to save then. Shells catch SIGINT for themselves, whatever they run.
+bool takes_interrupt(pid_t pid) {
+  constexpr const char* kShells[] = {"bash", "busybox", "dash", "ksh", "sh", "zsh"};
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), error);
+  const bool shell = std::ranges::find(kShells, program.filename()) != std::end(kShells);
+  return !shell && catches(pid, SIGINT) && !catches(pid, SIGTERM);
+}
+
+// Whether the leader of the group has started another program that was made to save on SIGTERM, as
+// a script starts a trainer. Its forks, such as loaders of data, have their own handlers.
+bool started_a_trainer(pid_t leader) {
+  constexpr size_t kMostArguments = 1u << 22;
+  const auto words = [](pid_t pid) {
+    try {
+      return read_file(fmt::format("/proc/{}/cmdline", pid), kMostArguments);
+    } catch (const Error&) {  // it ended
+      return std::string();
+    }
+  };
+  const std::string own = words(leader);
+  return std::ranges::any_of(living_in_group(leader), [&](pid_t pid) {
+    return pid != leader && catches(pid, SIGTERM) && words(pid) != own;
+  });
+}
+
+// Passes Ctrl-C on to those whom a shell or another program, the group's leader, has left when it
+// died of `died_of`. SIGINT has reached them already, unless they ignore it, as background
+// processes of a shell do.
+void interrupt_rest(pid_t group, int died_of) {
+  for (const pid_t pid : living_in_group(group)) {
+    if (died_of == SIGINT) {
+      if (!catches(pid, SIGINT)) ::kill(pid, SIGTERM);
+    } else {
+      ::kill(pid, takes_interrupt(pid) ? SIGINT : SIGTERM);
+    }
+  }
+}
 
 bool readable(int fd) {
   return wait_ready(fd, POLLIN, Monotonic::now());
@@ -52,6 +111,7 @@ CommandProcesses::CommandProcesses(const CommandOptions& options, ReplicasFile f
       console_(console),
       file_(std::move(file)),
       logs_(options.log_dir, options.log_bytes_max, talk, echo_to(console)),
+      gpus_(options.gpus > 0 ? gpus() : std::vector<std::string>{}),
       record_(read_replica_record(file_.path)) {
   const int killed = kill_leftovers(record_, "ADAPTDL_CHECKPOINT_PATH=" + options.checkpoint_dir);
   if (killed > 0) {
@@ -60,6 +120,7 @@ CommandProcesses::CommandProcesses(const CommandOptions& options, ReplicasFile f
   }
   record_.processes.clear();
   record_.boot_id = boot_id();
+  record_.job = options.job_namespace + "/" + options.name;
 }
 
 void CommandProcesses::begin(const CommandGeneration& generation, const CommandHost& host,
@@ -82,9 +143,10 @@ void CommandProcesses::start(int rank, const std::vector<int>& slots) {
                            .error_file = error_file(rank),
                            .threads = threads_for(host_.replicas),
                            .slots = slots};
-  const std::vector<std::string> names = options_.gpus > 0 ? gpus() : std::vector<std::string>{};
-  const auto told = environment_variable("no_proxy");
-  const std::string no_proxy = told ? *told : environment_variable("NO_PROXY").value_or("");
+  if (static_cast<int>(gpus_.size()) < options_.gpus) {
+    fail("{} GPUs requested, but this machine has {}", options_.gpus, gpus_.size());
+  }
+  const ProxyExceptions ours{environment_variable("no_proxy"), environment_variable("NO_PROXY")};
   const Fd null = open_file("/dev/null", O_RDONLY);
   remove_tree(place.error_file);  // of an earlier generation
   // A single pipe keeps the order of what is written to both.
@@ -100,8 +162,7 @@ void CommandProcesses::start(int rank, const std::vector<int>& slots) {
   spawn_options.argv.insert(spawn_options.argv.end(), options_.arguments.begin(),
                             options_.arguments.end());
   spawn_options.path = find_program(options_);
-  spawn_options.environment =
-      environment_with(command_environment(options_, place, names, no_proxy));
+  spawn_options.environment = environment_with(command_environment(options_, place, gpus_, ours));
   spawn_options.directory = options_.directory;
   spawn_options.descriptors = {
       {null.get(), 0}, {log.out.get(), 1}, {log.err ? log.err.get() : log.out.get(), 2}};
@@ -117,13 +178,18 @@ void CommandProcesses::signal(int rank, int number) {
   const auto found = processes_.find(rank);
   if (found == processes_.end()) return;
   Process& process = found->second;
+  const pid_t group = process.child.pid();
   process.told = number;
   if (number == SIGKILL) {
-    ::kill(-process.child.pid(), SIGKILL);
-  } else {
-    process.child.send_signal(number);
-    process.child.send_signal(SIGCONT);  // a stopped process could not end
+    ::kill(-group, SIGKILL);
+    return;
   }
+  if (number == SIGINT && takes_interrupt(group) && !started_a_trainer(group)) {
+    ::kill(-group, SIGINT);
+  } else {
+    process.child.send_signal(SIGTERM);
+  }
+  process.child.send_signal(SIGCONT);  // a stopped process could not end
 }
 
 void CommandProcesses::signal_all(int number) {
@@ -161,7 +227,7 @@ void CommandProcesses::reap_orphans() const {
 }
 
 // A replica is a whole process group: the group is killed when its leader ends. But if the leader
-// is a shell that SIGTERM ends at once, the processes that it started keep their grace time.
+// is a shell that the signal ends at once, the processes that it started keep their grace time.
 bool CommandProcesses::ended(Process& process) {
   const pid_t group = process.child.pid();
   if (!process.told_group) {
@@ -170,9 +236,13 @@ bool CommandProcesses::ended(Process& process) {
     // The leader is not reaped yet, so its process group number cannot have been reused.
     waitid(P_PID, static_cast<id_t>(group), &info, WEXITED | WNOHANG | WNOWAIT);
     const bool terminated = info.si_code == CLD_KILLED && info.si_status == SIGTERM;
+    const bool interrupted = info.si_code == CLD_KILLED && info.si_status == SIGINT;
     if (terminated && process.told == SIGTERM) {
       process.told_group = true;
       ::kill(-group, SIGTERM);
+    } else if ((terminated || interrupted) && process.told == SIGINT) {
+      process.told_group = true;
+      interrupt_rest(group, info.si_status);
     } else {
       ::kill(-group, SIGKILL);
       process.status = process.child.poll();

@@ -36,7 +36,9 @@ class CommandProcesses {
   void start(int rank, const std::vector<int>& slots);
 
   // SIGTERM goes to the program itself, as in a pod: its helpers would receive it too. SIGKILL goes
-  // to the whole process group. Nothing happens if it does not live.
+  // to the whole process group, and so does SIGINT, as from a terminal. But a program that catches
+  // SIGTERM, has started one that does, or does not catch SIGINT, and a shell get SIGTERM instead
+  // of SIGINT. Nothing happens if it does not live.
   void signal(int rank, int number);
   void signal_all(int number);
   // SIGKILL, and forgets them.
@@ -76,7 +78,7 @@ class CommandProcesses {
     Child child;
     int told = 0;  // the last signal that it was sent; 0: none
     bool told_group =
-        false;  // its leader was ended by SIGTERM; others of its group are still writing
+        false;  // its leader was ended by that signal; others of its group are still writing
     std::optional<ExitStatus> status;
   };
 
@@ -88,6 +90,7 @@ class CommandProcesses {
   const ReplicasFile file_;
   LogWriter logs_;
   OomWatch oom_;
+  const std::vector<std::string> gpus_;  // of the machine, by slot: one that goes moves no other
   ReplicaRecord record_;
   CommandGeneration generation_;  // the newest one
   CommandHost host_;

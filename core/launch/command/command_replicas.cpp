@@ -105,7 +105,7 @@ void CommandReplicas::signal_all(int number) {
     if (number == SIGKILL) {
       remote.replica->process->kill();
     } else {
-      remote.replica->channel.post({{"type", "terminate"}});
+      remote.replica->channel.post({{"type", "terminate"}, {"interrupt", number == SIGINT}});
     }
   }
 }

@@ -38,7 +38,7 @@ class CommandReplicas {
   // none is left. One of another host that cannot start ends instead.
   void start(int count, const std::vector<int>& slots, int64_t newest, int failures);
 
-  void signal_all(int number);  // SIGTERM or SIGKILL, as CommandProcesses::signal()
+  void signal_all(int number);  // SIGTERM, SIGINT or SIGKILL, as CommandProcesses::signal()
   std::vector<EndedReplica> take_ends();
   void reap_orphans() const { here_.reap_orphans(); }
   // Call when the whole generation has ended: its ports are free again. `restartable`: it has shown

@@ -1,10 +1,13 @@
 #include "core/launch/command/command_run.h"
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/number.h"
 #include "core/formats/json.h"
 #include "core/launch/command/command_launcher.h"
 #include "core/launch/io/run_report.h"
@@ -27,7 +30,36 @@ RunIdentity identity_of(const CommandOptions& options) {
   return identity;
 }
 
+// Of a folder's name checkpoint-N, N.
+std::optional<int64_t> checkpoint_number(std::string_view name) {
+  constexpr std::string_view kPrefix = "checkpoint-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  return try_parse<int64_t>(name.substr(kPrefix.size()));
+}
+
 }  // namespace
+
+int64_t newest_checkpoint(const std::string& folder) {
+  int64_t newest = -1;
+  std::vector<std::string> names;
+  try {
+    names = list_directory(folder);
+  } catch (const Error&) {  // the program may remove its folder
+    return newest;
+  }
+  for (const std::string& name : names) {
+    newest = std::max(newest, checkpoint_number(name).value_or(-1));
+  }
+  return newest;
+}
+
+void start_fresh(const CommandOptions& options) {
+  if (!options.fresh) return;
+  for (const std::string& name : list_directory(options.checkpoint_dir)) {
+    // The lock is that of a run on several hosts: RunFolder has it.
+    if (name != "run.lock") remove_tree(join_path(options.checkpoint_dir, name));
+  }
+}
 
 int run_command(const CommandOptions& options, const std::vector<EventSink>& sinks,
                 const Talk& talk) {

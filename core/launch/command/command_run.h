@@ -5,6 +5,7 @@
 // rescale sends SIGTERM, expects exit code 143, and starts the program again from its own
 // checkpoint. command_state.h decides; this acts.
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,6 +53,7 @@ struct CommandOptions {
   bool program_exit = false;  // a failed run returns the program's exit code instead of 1
   std::optional<ConsoleOptions> console;  // shows the replicas' output; none: only logs
   double grace_s = 30;                    // from SIGTERM to SIGKILL
+  bool fresh = false;                     // checkpoint_dir, of this run alone, is emptied first
   int64_t log_bytes_max = 10 << 20;
   // Folders; created if missing.
   std::string checkpoint_dir, share_dir, log_dir;
@@ -61,6 +63,12 @@ struct CommandOptions {
   std::shared_ptr<ReplicasFile> claimed;  // replicas_file, if the caller has claimed it
   bool throws_disk_full = false;          // at the first start, which the caller tries again
 };
+
+// The number of the newest folder checkpoint-N in this folder; -1: none.
+int64_t newest_checkpoint(const std::string& folder);
+
+// Removes what `fresh` says. Requires: no live run has the folder. Throws Error.
+void start_fresh(const CommandOptions& options);
 
 // Runs to the end. Exit code: 0 finished, 1 failed, 143 stopped by SIGTERM or cancelled, 130 by
 // SIGINT (131 by SIGQUIT, 129 by SIGHUP). Signals, threads and sinks as in run(). First kills the

@@ -32,6 +32,11 @@ bool is_clean_stop(const ExitStatus& status) {
   return status.signaled ? status.value == SIGTERM : status.value == kRescheduled;
 }
 
+// What Ctrl-C makes of programs that do not save.
+bool is_interrupted(const ExitStatus& status) {
+  return status.signaled ? status.value == SIGINT : status.value == 128 + SIGINT;
+}
+
 // Why the generation must change, or "".
 std::string outdated(const CommandView& view) {
   const int present = static_cast<int>(view.replicas.size());
@@ -169,6 +174,7 @@ void exited(CommandView& view, int rank, const ExitStatus& status, TimePoint now
   if (status.success() || view.failed_at) return;
   if (view.killed && status.signaled && status.value == SIGKILL) return;
   if (view.kill_at && is_clean_stop(status)) return;
+  if (view.kill_at && view.stop != CommandStop::none && is_interrupted(status)) return;
   view.failed_at = now;
   view.failed_rank = rank;
   view.asked_outside = !view.kill_at && is_clean_stop(status);

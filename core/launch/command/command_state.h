@@ -77,7 +77,7 @@ struct CommandView {
 enum class CommandAction {
   wait,       // until something happens, or `deadline`
   start,      // `count` replicas on `slots`
-  terminate,  // SIGTERM to all, and remember `deadline` for SIGKILL
+  terminate,  // SIGTERM (or Ctrl-C) to all, and remember `deadline` for SIGKILL
   kill,       // SIGKILL to all
   finish,     // the run has finished
   stopped,    // the run was asked to stop, and has

@@ -119,7 +119,8 @@ void HostCommand::start(MemberId member, int slot, const nlohmann::json& invitat
 
 void HostCommand::tell(MemberId member, nlohmann::json message) {
   if (json_get<std::string>(message, "type", "message") == "terminate") {
-    processes_.signal(static_cast<int>(member), SIGTERM);
+    const bool interrupt = json_get_or(message, "interrupt", "message", false);
+    processes_.signal(static_cast<int>(member), interrupt ? SIGINT : SIGTERM);
   }
 }
 

@@ -4,7 +4,7 @@
 //   start   its `invitation` is {number, replicas, hosts, failures, port, torch_port, load_pickles,
 //           host: {number, first_rank, replicas}}: CommandGeneration and CommandHost. `member` is
 //           the rank. The command itself is the agent's own
-//   tell    its `message` is {type: "terminate"}: SIGTERM
+//   tell    its `message` is {type: "terminate", interrupt}: SIGTERM, or SIGINT if `interrupt`
 // What they say: `message` is {type: "failed", error, log, pickles}, before `ended`. error:
 // {message, traceback, at_s} of ProgramError, or null; pickles: CommandProcesses::needs_pickles().
 

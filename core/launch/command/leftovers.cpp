@@ -89,10 +89,11 @@ std::vector<ReplicaRecord::Process> recorded(const ReplicaRecord& record, const 
 std::vector<ReplicaRecord::Process> unrecorded(const ReplicaRecord& record,
                                                const std::string& mark) {
   const std::string generation = fmt::format("ADAPTDL_NUM_RESTARTS={}", record.generation);
+  const std::string job = "ADAPTDL_JOB_ID=" + record.job;
   std::set<pid_t> groups;
   for (const Living& one : all_living()) {
     if (one.group > 1 && one.group != ::getpgrp() && has_mark(one.pid, mark) &&
-        has_mark(one.pid, generation)) {
+        has_mark(one.pid, generation) && (record.job.empty() || has_mark(one.pid, job))) {
       groups.insert(one.group);
     }
   }
@@ -105,6 +106,14 @@ std::vector<ReplicaRecord::Process> unrecorded(const ReplicaRecord& record,
 
 bool group_lives(pid_t group) {
   return ::kill(-group, 0) == 0 && !living_in({{.pid = group}}).empty();
+}
+
+std::vector<pid_t> living_in_group(pid_t group) {
+  std::vector<pid_t> result;
+  for (const Living& one : living_in({{.pid = group}})) {
+    if (const auto pid = try_parse<pid_t>(one.pid)) result.push_back(*pid);
+  }
+  return result;
 }
 
 std::optional<ReplicasFile> claim_replicas_file(std::string path) {
@@ -121,6 +130,7 @@ ReplicaRecord read_replica_record(const std::string& path) {
     const Json json = parse_json(read_file(path, kMaxProcFile), path);
     record.generation = json_get<int64_t>(json, "generation", path);
     record.boot_id = json_get<std::string>(json, "boot_id", path);
+    record.job = json_get_or<std::string>(json, "job", path, "");
     record.restartable = json_get_or(json, "restartable", path, false);
     record.load_pickles = json_get_or(json, "load_pickles", path, false);
     for (const Json& entry : json_get<std::vector<Json>>(json, "replicas", path)) {
@@ -141,6 +151,7 @@ void write_replica_record(const std::string& path, const ReplicaRecord& record) 
   const Json json = {{"format", 1},
                      {"generation", record.generation},
                      {"boot_id", record.boot_id},
+                     {"job", record.job},
                      {"restartable", record.restartable},
                      {"load_pickles", record.load_pickles},
                      {"replicas", std::move(replicas)}};

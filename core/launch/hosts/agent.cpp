@@ -102,7 +102,7 @@ class Agent {
       const LauncherAddress address = options_.find_launcher();
       Fd socket = connect_tcp(address.host, address.port, Monotonic::now() + kConnectPatience);
       connect(address, std::move(socket), Monotonic::now() + kConnectPatience);
-      talk_(fmt::format("joined the run at {} port {} {}", address.host, address.port,
+      talk_(fmt::format("{} {} port {} {}", kJoinedRun, address.host, address.port,
                         witness() ? "as a witness" : with_slots()));
     } catch (const Refused& refused) {
       unreached_since_.reset();
@@ -110,13 +110,18 @@ class Agent {
       talk_(fmt::format("the launcher refuses this host: {}", refused.what()));
       exit_ = static_cast<int>(ExitCode::error);
     } catch (const RunEnded& ended) {
-      exit_ = ended.exit;
+      end(ended.exit);
     } catch (const NobodyLeads&) {
       throw;
     } catch (const Error& error) {
       retry("cannot reach the launcher yet", error);
       give_up_in_time(error);
     }
+  }
+
+  void end(int exit) {
+    exit_ = exit;
+    if (exit > 0 && exit < 128) talk_(fmt::format("{} with exit code {}", kRunHasFailed, exit));
   }
 
   bool witness() const { return options_.run.hosts->slots == 0; }
@@ -202,7 +207,7 @@ class Agent {
     try {
       follow(options_.find_launcher(), kShortConnect);
     } catch (const RunEnded& ended) {
-      exit_ = ended.exit;
+      end(ended.exit);
       kill_all();
     } catch (const Error& error) {
       retry("nobody leads the run yet", error);
@@ -447,7 +452,7 @@ class Agent {
     heard_at_ = Monotonic::now();
     const auto& type = message.at("type").get_ref<const std::string&>();
     if (type == "end") {
-      exit_ = json_get<int>(message, "exit", type);
+      end(json_get<int>(message, "exit", type));
       RosterFile(options_.run.checkpoint_dir).forget();  // nobody goes on
       return kill_all();
     }

@@ -20,6 +20,10 @@
 
 namespace adaptdl::launch {
 
+// With these words an agent tells that a launcher has taken it, and how the run has ended.
+inline constexpr const char* kJoinedRun = "joined the run at";
+inline constexpr const char* kRunHasFailed = "the run has failed";
+
 struct LauncherAddress {
   std::string host;
   uint16_t port = 0;

@@ -16,6 +16,7 @@ namespace adaptdl::launch {
 namespace {
 
 constexpr std::chrono::seconds kProbeStartPatience{30}, kMeasurePatience{60};
+constexpr std::chrono::seconds kProbeEndPatience{1};
 constexpr size_t kProbeKeyBytes = 32;
 
 // The probe on one host. It ends with its standard input.
@@ -35,14 +36,17 @@ class Probe {
   }
 
   Json ask(const Json& question, std::chrono::seconds patience) {
-    write_all(in_.get(), dump_json(question) + "\n", "the probe");
     const TimePoint deadline = Monotonic::now() + patience;
+    try {
+      write_all(in_.get(), dump_json(question) + "\n", "the probe");
+    } catch (const Error&) {
+      fail_as_ended();
+    }
     // A shell's start files may have said something.
     for (std::string line;;) {
       auto more = read_line(out_.get(), rest_, deadline);
       if (!more) {
-        const auto status = child_.poll();
-        if (status) fail("adaptdl does not run there: {}", status->describe());
+        if (Monotonic::now() < deadline) fail_as_ended();
         fail("no answer within {} s", patience.count());
       }
       if (!more->starts_with("{")) continue;
@@ -53,6 +57,13 @@ class Probe {
   }
 
  private:
+  // It has closed its input or output, and ends, perhaps a moment later.
+  [[noreturn]] void fail_as_ended() {
+    const auto status = child_.wait_until(Monotonic::now() + kProbeEndPatience);
+    if (!status) fail("adaptdl there ends without an answer");
+    fail("adaptdl does not run there: {}", status->describe());
+  }
+
   Child child_;
   Fd in_, out_;
   std::string rest_;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <thread>
 
+#include "core/base/crypto.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/number.h"
@@ -16,7 +17,9 @@
 #include "core/base/poll.h"
 #include "core/base/process.h"
 #include "core/base/text.h"
+#include "core/launch/hosts/agent.h"
 #include "core/launch/hosts/agent_link.h"
+#include "core/launch/hosts/program_print.h"
 #include "core/launch/hosts/ssh_client.h"
 #include "core/launch/io/replica_console.h"
 
@@ -25,15 +28,26 @@ namespace {
 
 constexpr auto kRunEndPatience = std::chrono::seconds(15);
 constexpr std::chrono::seconds kFirstPause{1}, kLongestPause{60};
+// Of a host that was in the run, and whose agent fails: until somebody has mended what is wrong.
+constexpr std::chrono::seconds kLongestPauseOfFailed{300};
+constexpr Seconds kReadProgram{600};  // for a host to read it once, at most
 // Agents learn of the end of their run sooner than we do.
 constexpr std::chrono::seconds kEndOfRun{3};
+
+std::string without_blanks(const std::string& text) {
+  constexpr const char* kBlank = " \t\r\n";
+  const size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
 
 }  // namespace
 
 std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots) {
   std::vector<SshHost> hosts;
   std::set<std::string> names;
-  for (const std::string& part : split(text, ',')) {
+  for (const std::string& given : split(text, ',')) {
+    const std::string part = without_blanks(given);
     // ssh takes an IPv6 address without the brackets that keep it apart from the number.
     const size_t open = part.find('['), close = part.find(']');
     const bool is_six = open != std::string::npos && close != std::string::npos && open < close &&
@@ -66,10 +80,15 @@ struct SshHosts::Impl {
   struct Remote {
     SshHost host;
     bool ready = false;
+    bool was_in = false;      // the run
+    bool has_failed = false;  // the run, says its agent
   };
 
   Impl(SshHostsOptions given, Talk the_talk)
-      : options(std::move(given)), talk_to(std::move(the_talk)), client(options.ssh) {
+      : options(std::move(given)),
+        talk_to(std::move(the_talk)),
+        client(options.ssh),
+        print(program_print(options.program)) {
     for (const SshHost& host : options.hosts) remotes.push_back({host});
     std::vector<std::jthread> preparing;
     for (Remote& remote : remotes) preparing.emplace_back([this, &remote] { try_prepare(remote); });
@@ -90,16 +109,54 @@ struct SshHosts::Impl {
   }
 
   void prepare(const Remote& remote) {
-    const std::string& host = remote.host.name;
-    client.bring_binary(host, [&] { say(remote, "copying adaptdl to it"); });
-    const Fd null = open_file("/dev/null", O_RDONLY);
-    const std::string program = shell_quoted(options.program);
-    const std::string missing = client.ask(
-        host, fmt::format("test -e {} || echo no-program", program), null.get(), kShortTask);
-    if (missing.find("no-program") == std::string::npos) return;
+    client.bring_binary(remote.host.name, [&] { say(remote, "copying adaptdl to it"); });
+    const std::string there = ask_of_program(
+        remote,
+        fmt::format("if test ! -e \"$f\"; then echo no-program; "
+                    "elif ! command -v sha256sum > /dev/null; then :; "  // the agent is told
+                    "else p=$(tell); test \"$p\" = '{} {} -' || "
+                    "if grep -qxF -e \"$p\" \"$n\" 2> /dev/null; then echo old-program; "
+                    "else echo other-program; fi; fi",
+                    print.bytes, print.digest));
+    const auto is = [&](const char* word) { return there.find(word) != std::string::npos; };
+    if (is("other-program")) {
+      fail(
+          "{} there differs, and adaptdl has not copied it there. Replace it, or remove it: `{} "
+          "{} {}`",
+          options.program, fmt::join(options.ssh, " "), remote.host.name,
+          shell_quoted("rm -- " + shell_quoted(options.program)));
+    }
+    if (is("no-program") || is("old-program")) bring_program(remote);
+  }
+
+  void bring_program(const Remote& remote) {
+    if (program_print(options.program) != print) {
+      fail("cannot copy {} to it: it has changed since the run was started", options.program);
+    }
     say(remote, fmt::format("copying {} to it", options.program));
-    client.put(host, options.program,
-               fmt::format("f={}; d={}", program, shell_quoted(parent_directory(options.program))));
+    client.put(remote.host.name, options.program, program_names());
+    // Hosts may share the note. Without one, it counts as the user's own.
+    ask_of_program(remote, R"(mkdir -p "${n%/*}" && tell >> "$n" || :)");
+  }
+
+  // For scripts: assigns $f, the program, $d, its folder, and $n, the note of what an adaptdl has
+  // copied there, by which a later one knows what it may replace.
+  std::string program_names() const {
+    return fmt::format("f={}; d={}; n=${{XDG_CACHE_HOME:-$HOME/.cache}}/adaptdl/programs/{}",
+                       shell_quoted(options.program),
+                       shell_quoted(parent_directory(options.program)),
+                       to_hex(sha256(bytes_of(options.program))));
+  }
+
+  // Runs a script that may call `tell`, which writes what ProgramPrint has of $f.
+  std::string ask_of_program(const Remote& remote, const std::string& script) const {
+    const Fd null = open_file("/dev/null", O_RDONLY);
+    const std::string read = print.whole ? "cat" : fmt::format("tail -c {}", kPrintedTail);
+    return client.ask(
+        remote.host.name,
+        fmt::format("{}; tell() {{ echo $(wc -c < \"$f\") $({} < \"$f\" | sha256sum); }}; {}",
+                    program_names(), read, script),
+        null.get(), kReadProgram);
   }
 
   // ---- the agents
@@ -112,6 +169,14 @@ struct SshHosts::Impl {
       const bool is_six = options.address.find(':') != std::string::npos;
       script += fmt::format("a={}; ",
                             shell_quoted(is_six ? "[" + options.address + "]" : options.address));
+    }
+    if (!options.directory.empty()) {
+      const std::string folder = shell_quoted(options.directory);
+      script += fmt::format("test ! -d {} || cd {}; ", folder, folder);
+    }
+    for (const auto& [name, value] : options.environment) {
+      script +=
+          fmt::format("test -n \"${{{}+set}}\" || export {}={}; ", name, name, shell_quoted(value));
     }
     if (!options.libtorch.empty()) {
       const std::string folder = shell_quoted(options.libtorch);
@@ -130,7 +195,7 @@ struct SshHosts::Impl {
   }
 
   // One life of a host's agent; returns how it ended.
-  ExitStatus live(const Remote& remote) {
+  ExitStatus live(Remote& remote) {
     Pipe leash, output;
     SpawnOptions spawned = client.command(remote.host.name, agent_script(remote));
     spawned.descriptors = {
@@ -159,6 +224,8 @@ struct SshHosts::Impl {
       open = n > 0;
       const std::string_view come(bytes, open ? static_cast<size_t>(n) : 0);
       for (const std::string& line : split(lines.take(come, ""), '\n')) {
+        if (line.find(kJoinedRun) != std::string::npos) remote.was_in = true;
+        if (line.find(kRunHasFailed) != std::string::npos) remote.has_failed = true;
         if (!line.empty()) say(remote, without_controls(line));
       }
     }
@@ -169,27 +236,34 @@ struct SshHosts::Impl {
     auto pause = kFirstPause;
     while (!stops_within({})) {
       const TimePoint begun = Monotonic::now();
+      auto longest = kLongestPause;
       if (remote.ready || try_prepare(remote)) {
         const ExitStatus status = live(remote);
         // It was told that the run has finished; we may be told so much later, when all that read
         // the run's output have had it.
-        if (status.success()) return;
+        if (status.success() || remote.has_failed) return;
         if (stops_within(kEndOfRun)) return;
         const bool ssh_failed = !status.signaled && status.value == kSshFailed;
-        // The agent has said why.
-        if (!ssh_failed && !status.signaled && status.value < 128) return give_up(remote, status);
+        if (!ssh_failed && !status.signaled && status.value < 128) {
+          // The agent, or the shell, has said why. The others go on without a host that was lost,
+          // whatever keeps it from coming again: an empty disk, for example.
+          if (!remote.was_in) return give_up(remote, status);
+          remote.ready = false;
+          longest = kLongestPauseOfFailed;
+        }
         say(remote,
             fmt::format("{}; trying again",
                         ssh_failed ? "was killed, or the connection is lost" : status.describe()));
       }
       if (Monotonic::now() - begun > kLongestPause) pause = kFirstPause;
       if (stops_within(pause)) return;
-      pause = std::min(2 * pause, kLongestPause);
+      pause = std::min(2 * pause, longest);
     }
   }
 
   void give_up(const Remote& remote, const ExitStatus& status) {
     say(remote, fmt::format("does not take part in the run ({})", status.describe()));
+    // Hosts that were in the run are never given up: one that has begun does not end here.
     if (--left < least) lost();
   }
 
@@ -201,6 +275,7 @@ struct SshHosts::Impl {
   const SshHostsOptions options;
   const Talk talk_to;
   const SshClient client;
+  const ProgramPrint print;
   std::vector<Remote> remotes;
   Pipe stopped;  // its writer is closed then
   std::mutex mutex;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <pthread.h>
 #include <thread>
+#include <utility>
 
 namespace adaptdl::launch {
 
@@ -18,7 +19,12 @@ struct Entry {
   nlohmann::json event;  // null: a sentence
   std::string line;
   bool measured = false;  // a `step` or a `gpu`: one of many
+  uint64_t missing = 0;   // events dropped just before it
 };
+
+nlohmann::json dropped_event(uint64_t events, const nlohmann::json& next) {
+  return {{"event", "dropped"}, {"events", events}, {"time_s", next.value("time_s", 0.0)}};
+}
 
 }  // namespace
 
@@ -33,6 +39,7 @@ struct OutputQueue::Shared {
   std::deque<Entry> queue;
   size_t measured = 0;  // of entries in the queue
   uint64_t dropped = 0;
+  uint64_t missing = 0;  // of these, those before the next entry
   bool busy = false, quit = false;
   std::thread thread;
 
@@ -40,21 +47,33 @@ struct OutputQueue::Shared {
     {
       std::lock_guard lock(mutex);
       measured += entry.measured;
+      entry.missing = std::exchange(missing, 0);
       queue.push_back(std::move(entry));
       if (queue.size() > capacity && measured > 0) {
         // Most waiting entries are, so the search is short.
-        queue.erase(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.measured; }));
+        drop(std::find_if(queue.begin(), queue.end(), [](auto& e) { return e.measured; }));
         --measured;
-        ++dropped;
       } else if (queue.size() > kMostOthers * capacity) {
-        queue.pop_front();
-        ++dropped;
+        drop(queue.begin());
       }
     }
     changed.notify_all();
   }
 
+  void drop(std::deque<Entry>::iterator entry) {
+    const uint64_t events = entry->event.is_null() ? 0 : 1;
+    const uint64_t gap = entry->missing + events;
+    dropped += events;
+    const auto next = queue.erase(entry);
+    (next == queue.end() ? missing : next->missing) += gap;
+  }
+
+  void pass_on(const nlohmann::json& event) {
+    for (const EventSink& sink : sinks) sink(event);
+  }
+
   void loop() {
+    uint64_t gap = 0;  // events dropped since the last one
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [this] { return quit || !queue.empty(); });
@@ -62,10 +81,12 @@ struct OutputQueue::Shared {
       const Entry entry = std::move(queue.front());
       queue.pop_front();
       measured -= entry.measured;
+      gap += entry.missing;
       busy = true;
       lock.unlock();
       if (!entry.event.is_null()) {
-        for (const EventSink& sink : sinks) sink(entry.event);
+        if (gap > 0) pass_on(dropped_event(std::exchange(gap, 0), entry.event));
+        pass_on(entry.event);
       } else if (talk) {
         talk(entry.line);
       }

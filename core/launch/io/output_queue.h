@@ -17,7 +17,8 @@ namespace adaptdl::launch {
 // Called on the queue's thread, in order, for each event of adaptdl-events(5), complete with event
 // and time_s. Must not throw. The queue is bounded: while a sink is slow (a stopped terminal),
 // training continues, and the queue drops the oldest `step` and `gpu` events only; the others are
-// few. With 16 times its capacity of those, it drops the oldest entry, whatever it is.
+// few. With 16 times its capacity of those, it drops the oldest entry, whatever it is. In the place
+// of events that it has dropped the sinks get one event `dropped` {events}.
 using EventSink = std::function<void(const nlohmann::json& event)>;
 
 // Messages for the user (stderr): progress of the start, rescales, failures. Called on the queue's
@@ -35,7 +36,7 @@ class OutputQueue {
 
   void event(nlohmann::json event);
   void talk(std::string line);
-  uint64_t dropped() const;  // entries; the event end reports them as dropped_events
+  uint64_t dropped() const;  // events; the event end reports them as dropped_events
 
   // True once everything has been passed on; waits for that, at most until the deadline.
   bool drain(TimePoint deadline);

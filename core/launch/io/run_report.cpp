@@ -208,6 +208,7 @@ json RunReport::status(const StatusFacts& facts) const {
                  {"target", facts.target},
                  {"min", facts.min},
                  {"max", facts.max},
+                 {"finished", facts.finished},
                  {"slots", or_null(facts.slots)},
                  {"restartable", or_null(facts.restartable)},
                  {"hints", facts.hints},

@@ -149,7 +149,7 @@ struct StatusFacts {
   struct Replica {
     MemberId member = 0;
     pid_t pid = 0;
-    std::string state;  // starting, ready, spare, active, leaving, stopped, gone
+    std::string state;  // starting, ready, spare, active, leaving, stopped, gone, finished
   };
   std::string reason;
   int64_t generation = 0;
@@ -158,6 +158,7 @@ struct StatusFacts {
   std::vector<StragglerFacts> stragglers;
   std::vector<SlowLinkFacts> slow_links;
   int target = 1, min = 1, max = 1;
+  bool finished = false;  // its training is: the program's own main() goes on
   std::optional<std::vector<int>> slots;
   std::optional<bool> restartable;  // of a command, as in CommandFacts
   nlohmann::json hints, epoch, loss;

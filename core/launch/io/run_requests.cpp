@@ -33,8 +33,7 @@ nlohmann::json answer_request(RunControl& run, const nlohmann::json& request) {
     return {{"from", before}, {"to", wanted.replicas}};
   }
   if (kind == "cancel") {
-    run.cancel(json_get_or<bool>(request, "checkpoint", "cancel", true));
-    return nlohmann::json::object();
+    return {{"checkpoint", run.cancel(json_get_or<bool>(request, "checkpoint", "cancel", true))}};
   }
   fail("unknown request {}", kind);
 }

@@ -32,7 +32,7 @@ class RunControl {
   virtual std::string ending() const = 0;  // how the run is ending; "" while it is not
   virtual RunSlots slots() const = 0;
   virtual int scale(const ScaleRequest& request) = 0;  // returns the previous target
-  virtual void cancel(bool checkpoint) = 0;
+  virtual bool cancel(bool checkpoint) = 0;  // returns whether a checkpoint comes before the end
 };
 
 // Returns the answer. Throws Error to refuse.

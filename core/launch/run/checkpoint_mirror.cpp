@@ -64,7 +64,8 @@ size_t kept_by(const CheckpointManifest& manifest) {
 // The newest checkpoint in the folder from which replicas can go on. One that is older than `best`
 // is not read but for its manifest. One of a newer format counts: they refuse it with the reason.
 std::optional<MirroredCheckpoint> newest_intact(const std::string& folder,
-                                                const MirroredCheckpoint& best) {
+                                                const MirroredCheckpoint& best,
+                                                const Cancellation& cancelled) {
   if (newest_checkpoint_step(folder) < 0) return std::nullopt;
   for (const std::string& path : checkpoints_at(folder)) {
     MirroredCheckpoint found;
@@ -72,7 +73,10 @@ std::optional<MirroredCheckpoint> newest_intact(const std::string& folder,
       const CheckpointHeader header = read_checkpoint_manifest(path).header;
       found.step = header.step;
       found.fresh_at = std::max<int64_t>(fresh_at(header), 0);
-      if (found.older_than(best) || inspect_checkpoint(path).damages.empty()) return found;
+      if (found.older_than(best) || inspect_checkpoint(path, &cancelled).damages.empty())
+        return found;
+    } catch (const Cancelled&) {
+      throw;
     } catch (const NewerCheckpointFormat&) {
       found.step = found.fresh_at = INT64_MAX;
       return found;
@@ -144,7 +148,7 @@ std::optional<int64_t> CheckpointMirror::restore(const std::function<void(std::s
   if (!index) return std::nullopt;
   index_ = *std::move(index);
   if (index_.checkpoints.empty()) return std::nullopt;
-  const auto here = newest_intact(folder_, index_.checkpoints.front());
+  const auto here = newest_intact(folder_, index_.checkpoints.front(), cancelled_);
   std::string problem;
   for (const MirroredCheckpoint& checkpoint : index_.checkpoints) {
     if (here && !here->older_than(checkpoint)) return std::nullopt;

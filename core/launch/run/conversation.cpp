@@ -205,12 +205,15 @@ void Conversation::on_closed(Replica& replica) {
 }
 
 void Conversation::on_exit(Replica& replica, const ExitStatus& status) {
-  if (replica.led && !replica.expected_end && !status.success() &&
-      replica.process->lost().empty()) {
-    const std::string why =
-        "after its training: " + (replica.fatal.empty() ? status.describe() : replica.fatal);
+  const std::string lost = replica.process->lost();
+  if (replica.led && !replica.expected_end && (!status.success() || !lost.empty())) {
+    const std::string how = !lost.empty()            ? lost
+                            : !replica.fatal.empty() ? replica.fatal
+                                                     : status.describe();
+    const std::string why = "after its training: " + how;
     subjects_.failures.add(replica.id, why, MemberState::active);
-    subjects_.end.main_ended("failed", status.shell_code(), "the program failed " + why);
+    subjects_.end.main_ended("failed", lost.empty() ? status.shell_code() : 1,
+                             "the program failed " + why);
   }
   if (replica.failed) {
     subjects_.failures.add(replica.id,

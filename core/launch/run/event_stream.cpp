@@ -65,20 +65,39 @@ void EventStream::advance(const View& view, bool all) {
     terms_.pop_front();
     begin(terms_.front());
   }
+  forget_the_gone(view);
+}
+
+// What they have said besides will never be let out, and holds_any() would be true for ever.
+void EventStream::forget_the_gone(const View& view) {
+  std::erase_if(held_, [&](const auto& entry) {
+    const MemberId id = entry.first;
+    const Member* const member = view.find(id);
+    if (member != nullptr && member->state != MemberState::gone) return false;
+    const auto speaks = [id](const Generation& generation) {
+      return !generation.members.empty() && generation.members.front() == id;
+    };
+    return !speaks(view.current) && std::ranges::none_of(view.announced, speaks) &&
+           std::ranges::none_of(terms_, [id](const Term& term) { return term.speaker == id; });
+  });
 }
 
 void EventStream::begin(const Term& term) {
-  const auto switched = switched_.find(term.generation.number);
-  const int64_t step = switched == switched_.end() ? last_step_ : switched->second;
+  const uint64_t number = term.generation.number;
+  const bool restarts = anew(term.generation);
+  const auto switched = switched_.find(number);
+  const bool known = switched != switched_.end();
+  const int64_t step = known ? switched->second : last_step_;
   const bool takes_over = goes_on_ && newest_step_.empty();
-  const bool told_here =
-      told_before_.step >= 0 &&
-      (!anew(term.generation) || told_before_.generation >= term.generation.number);
-  if (takes_over && told_here) {
+  // What was told of an earlier generation, beyond where this one begins, was told before a
+  // restart.
+  const bool same_attempt = !restarts && (!known || told_before_.step <= step);
+  if (takes_over && told_before_.step >= 0 && (told_before_.generation >= number || same_attempt)) {
     last_step_ = told_before_.step;
-  } else if (takes_over || anew(term.generation)) {
+  } else if (takes_over || restarts) {
     last_step_ = step;
   }
+  if (takes_over) told_before_ = {number, last_step_};  // the next one may begin before a step
   report_.generation({.number = static_cast<int64_t>(term.generation.number),
                       .members = term.generation.members,
                       .from = term.from,
@@ -86,10 +105,12 @@ void EventStream::begin(const Term& term) {
                       .immediate = term.generation.immediate,
                       .accelerator = term.accelerator,
                       .step = step});
-  if (takes_over && !anew(term.generation)) {
-    for (nlohmann::json& event : take_earlier_steps(term.generation.number)) {
-      let_out(std::move(event));
-    }
+  if (takes_over) {
+    std::vector<nlohmann::json> earlier = take_earlier_steps(number);
+    std::erase_if(earlier, [&](const nlohmann::json& event) {  // steps that are done again
+      return restarts || (known && get(event, "step", int64_t{0}) > step);
+    });
+    for (nlohmann::json& event : earlier) let_out(std::move(event));
   }
   for (nlohmann::json& event : held_[term.speaker]) let_out(std::move(event));
   held_.erase(term.speaker);

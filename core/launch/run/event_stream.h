@@ -72,6 +72,7 @@ class EventStream {
   // Steps of generations before that, which a lost launcher had not emitted, in order.
   std::vector<nlohmann::json> take_earlier_steps(uint64_t generation);
   void let_out(nlohmann::json event);
+  void forget_the_gone(const View& view);
   void step(nlohmann::json event);
   void rescale(nlohmann::json event);
 

@@ -25,6 +25,7 @@ RendezvousOptions rendezvous_options(const RunOptions& options) {
   result.max_restarts = options.max_restarts;
   result.start_timeout = Seconds(options.start_timeout_s);
   result.connect_timeout = Seconds(options.connect_timeout_s);
+  result.exit_settle = Seconds(options.exit_settle_s);
   result.leave_timeout = Seconds(options.grace_s);
   return result;
 }
@@ -331,7 +332,8 @@ nlohmann::json Launcher::status() const {
     if (member == nullptr) continue;
     const bool spare = options_.spares > 0 && view_.is_spare(*member);
     if (spare) ++facts.spares;
-    facts.members.push_back({id, replica->process->pid(), state_name(*member, spare)});
+    facts.members.push_back(
+        {id, replica->process->pid(), replica->in_main ? "finished" : state_name(*member, spare)});
   }
   facts.stragglers = stragglers_.facts();
   facts.slow_links = slow_links_.facts();
@@ -341,6 +343,11 @@ nlohmann::json Launcher::status() const {
   facts.target = view_.target;
   facts.min = rendezvous_.min;
   facts.max = rendezvous_.max;
+  facts.finished = end_.in_main();
+  if (facts.finished) {
+    facts.replicas = replicas_.in_main();
+    facts.target = static_cast<int>(facts.replicas);
+  }
   if (!options_.slots.empty()) facts.slots = replicas_.held_slots();
   facts.hints = conversation_.hints();
   facts.step = stream_.last_step();
@@ -367,10 +374,14 @@ int Launcher::scale(const ScaleRequest& request) {
   return before;
 }
 
-void Launcher::cancel(bool checkpoint) {
-  if (end_.in_main()) return end_main("cancelled", kTerminated);
+bool Launcher::cancel(bool checkpoint) {
+  if (end_.in_main()) {
+    end_main("cancelled", kTerminated);
+    return false;
+  }
   end_.begin(
       {.result = "cancelled", .exit = kTerminated, .repair = checkpoint, .checkpoint = checkpoint});
+  return checkpoint;
 }
 
 void Launcher::end_main(const char* result, int exit) {

@@ -65,7 +65,7 @@ class Launcher : private RunControl {
   std::string ending() const override;
   RunSlots slots() const override;
   int scale(const ScaleRequest& request) override;
-  void cancel(bool checkpoint) override;
+  bool cancel(bool checkpoint) override;
 
   void end_main(const char* result, int exit);  // RunEnd::in_main()
   void record(const std::string& state);

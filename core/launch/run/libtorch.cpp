@@ -1,5 +1,6 @@
 #include "core/launch/run/libtorch.h"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <optional>
 #include <unistd.h>
@@ -100,8 +101,10 @@ std::string minor_version(const std::string& version) {
 LibTorch examine_libtorch(const std::string& source, const std::string& folder,
                           const std::string& needed) {
   LibTorch found{.source = source, .folder = folder};
-  if (!path_exists(join_path(folder, "lib/libtorch_cpu.so"))) {
-    found.problem = fmt::format("{} has no lib/libtorch_cpu.so", folder);
+  const std::string library = join_path(folder, "lib/libtorch_cpu.so");
+  if (::access(library.c_str(), R_OK) != 0) {
+    found.problem = errno == EACCES ? fmt::format("this user may not read {}", library)
+                                    : fmt::format("{} has no lib/libtorch_cpu.so", folder);
     return found;
   }
   found.version = read_version(folder);

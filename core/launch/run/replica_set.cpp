@@ -49,6 +49,11 @@ std::vector<int> ReplicaSet::held_slots() const {
   return held;
 }
 
+size_t ReplicaSet::in_main() const {
+  return static_cast<size_t>(std::count_if(
+      replicas_.begin(), replicas_.end(), [](const auto& entry) { return entry.second->in_main; }));
+}
+
 void ReplicaSet::start(MemberId id, const std::vector<int>& slots, const Joining& joining) {
   const bool here = !agents_ || slots.front() < options_.hosts->slots;
   replicas_[id] = here ? starter_.start(id, slots, joining)

@@ -47,6 +47,7 @@ class ReplicaSet {
   Replica* find(MemberId id);
   const std::map<MemberId, std::unique_ptr<Replica>>& all() const { return replicas_; }
   std::vector<int> held_slots() const;  // sorted
+  size_t in_main() const;               // how many are (Replica::in_main)
   // The name of the host that a replica is on; "" if the run has only this one.
   std::string host_of(MemberId id) const;
   bool same_host(int slot, int other) const { return !agents_ || agents_->same_host(slot, other); }

@@ -25,8 +25,9 @@ namespace {
 
 constexpr Seconds kLockGlance{0.5};
 constexpr Seconds kLockPatience{10};
+constexpr Seconds kMirrorUntold{3};  // until the user is told what the start waits for
 
-// `scratch`: a folder for what an evaluation needs until it ends.
+// `scratch`: a folder for what an evaluation needs until it ends, and for its logs.
 RunOptions complete(RunOptions options, const std::string& scratch) {
   check_run_name(options.name);
   ReplicaBounds& replicas = options.replicas;
@@ -106,9 +107,18 @@ std::optional<int> restore(const RunOptions& options, CheckpointMirror& mirror, 
     over.cancel();
   });
   std::optional<int> code;
+  TimePoint silent_until =
+      options.fresh ? TimePoint::max() : time_after(Monotonic::now(), kMirrorUntold);
   while (!over.cancelled()) {
     std::vector<pollfd> waits{{signals.fd(), POLLIN, 0}, {over.fd(), POLLIN, 0}};
-    poll_until(waits, TimePoint::max());
+    poll_until(waits, silent_until);
+    if (Monotonic::now() >= silent_until && !over.cancelled()) {
+      silent_until = TimePoint::max();
+      report.talk(
+          fmt::format("looking for the newest intact checkpoint in {} and {}, which is "
+                      "read before the first replica starts; Ctrl-C ends that",
+                      options.checkpoint_dir, mirror.place()));
+    }
     for (const int number : signals.take()) {
       if (number == SIGCHLD) continue;
       code = 128 + number;
@@ -148,12 +158,14 @@ int run_it(const RunOptions& options, OutputQueue& output, SignalCatcher& signal
     const auto& last = folder.previous();
     report.already_finished(last);
     report.talk(
-        fmt::format("run {} has finished{}; raise its epochs, max_steps or max_time to go on, "
+        fmt::format("run {} has finished{}; raise its {}max_steps or max_time to go on, "
                     "or --fresh trains from scratch",
                     options.name,
                     last.contains("changed") && last["changed"].is_string()
                         ? " (" + last["changed"].get<std::string>() + ")"
-                        : ""));
+                        : "",
+                    // The loop of another program than an archive may have its own.
+                    options.effective_settings.empty() ? "" : "epochs, "));
     return 0;
   }
   if (!options.output_dir.empty()) make_durable_directories(options.output_dir);
@@ -194,6 +206,8 @@ int run(const RunOptions& options, const std::vector<EventSink>& sinks, const Ta
   SignalCatcher signals(caught_signals());
   const int code =
       options.evaluate ? evaluate(full, output, signals) : run_it(full, output, signals);
+  // The user was told of the logs there. Who ends an evaluation by a signal needs none.
+  if (scratch && options.log_dir.empty() && code != 0 && code < 128) scratch->keep();
   output.drain(signals);
   return code;
 }

@@ -50,7 +50,8 @@ struct RunOptions {
   bool replace_stragglers = false;  // stragglers.h
   bool fresh = false;               // ignore (and remove) the files of an earlier run
   // One validation pass instead of training: of the newest checkpoint or, with checkpoint_dir "",
-  // of the weights that the settings name. Leaves no files, except logs in a given log_dir.
+  // of the weights that the settings name. Leaves no files, except logs: in a given log_dir, or in
+  // a temporary folder if it fails.
   bool evaluate = false;
   int threads = 0;  // per replica; 0 = cores / replicas, at least 1
   int gpus = 0;     // GPUs to divide among the replicas, one each; 0 = CPU
@@ -88,6 +89,7 @@ struct RunOptions {
   std::function<void(const nlohmann::json& hints)> on_hints;
   double start_timeout_s = 120;   // for a replica, until it says hello
   double connect_timeout_s = 30;  // for a newcomer, until it has its links
+  double exit_settle_s = 0.5;     // for a death, until it is known how the process ended
   // A replica for which the others have waited this long in a step, and 20 times the longest step,
   // is killed and replaced; if the whole run stands still, all are. Both wait longer where the
   // run's history tells so (hung_replicas.h, still_watch.h). 0 = never.

@@ -1,9 +1,11 @@
 #include "core/launch/run/run_tensorboard.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "core/formats/json_fields.h"
@@ -11,10 +13,12 @@
 namespace adaptdl::launch {
 namespace {
 
-// Every step is written up to the first number. Later steps are written at most this often: charts
-// show no more, and files would grow by a kilobyte a step.
+// Every step is written up to the first number. Later steps are written at most this often, and
+// less often the longer the run lasts: charts show no more, and files would grow by a kilobyte a
+// step.
 constexpr int64_t kAllSteps = 10'000;
 constexpr double kStepInterval = 0.1;   // s
+constexpr double kStepShare = 20'000;   // of the elapsed time
 constexpr double kFlushInterval = 5.0;  // s
 
 // Fields of `step` events, and their charts.
@@ -67,7 +71,8 @@ void TensorBoard::add(const std::string& tag, std::optional<double> value, doubl
 
 void TensorBoard::step(const Json& event, double wall_time) {
   newest_step_ = static_cast<int64_t>(number(event, "step"));
-  if (++steps_ > kAllSteps && wall_time - last_step_time_ < kStepInterval) return;
+  const double interval = std::max(kStepInterval, (wall_time - start_wall_time_) / kStepShare);
+  if (++steps_ > kAllSteps && wall_time - last_step_time_ < interval) return;
   last_step_time_ = wall_time;
   std::vector<Scalar> scalars;
   for (const auto& [field, tag] : kStepCharts) {
@@ -110,6 +115,16 @@ void TensorBoard::event(const Json& event) {
   if (kind == "end" || wall_time - last_flush_ >= kFlushInterval) {
     file_.flush();
     last_flush_ = wall_time;
+  }
+}
+
+std::shared_ptr<TensorBoard> charts_if_possible(const std::string& folder, const std::string& run,
+                                                const Talk& talk) {
+  try {
+    return std::make_shared<TensorBoard>(folder, run);
+  } catch (const Error& error) {
+    talk(fmt::format("{}; the run goes on without TensorBoard's charts", error.what()));
+    return nullptr;
   }
 }
 

@@ -2,10 +2,12 @@
 
 // TensorBoard event files from a run's events.
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "core/formats/json.h"
+#include "core/launch/io/output_queue.h"
 #include "core/tensorboard/event_file.h"
 
 namespace adaptdl::launch {
@@ -31,5 +33,9 @@ class TensorBoard {
   int64_t steps_ = 0;
   std::optional<int64_t> newest_step_;
 };
+
+// Nothing if the file cannot be created, which it says: lost charts must not stop training.
+std::shared_ptr<TensorBoard> charts_if_possible(const std::string& folder, const std::string& run,
+                                                const Talk& talk);
 
 }  // namespace adaptdl::launch

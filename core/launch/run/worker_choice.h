@@ -15,6 +15,10 @@ enum class ProgramKind {
   other,
 };
 
+// Of an archive that is given arguments: its code could not see them.
+inline constexpr const char* kNoArchiveArguments =
+    "an archive takes no arguments; settings are changed by --set KEY=VALUE";
+
 // Throws Error if the file cannot be read.
 ProgramKind program_kind(const std::string& path);
 

@@ -45,6 +45,20 @@ struct Play {
 
 }  // namespace
 
+TEST_CASE("command: what Ctrl-C makes of a program is no failure of a run that stops") {
+  for (const ExitStatus& status : {ExitStatus{true, SIGINT}, ExitStatus{false, 130}}) {
+    for (const bool stops : {true, false}) {
+      Play play;
+      REQUIRE(play.next() == CommandAction::start);
+      if (stops) play.view.stop = CommandStop::checkpoint;
+      if (!stops) play.view.target = 2;
+      CHECK(play.next() == CommandAction::terminate);
+      play.exit(0, status);
+      CHECK(play.view.failed_at.has_value() != stops);
+    }
+  }
+}
+
 TEST_CASE("command: all exit 0 is the end, whenever each does") {
   Play play;
   play.view.target = 2;

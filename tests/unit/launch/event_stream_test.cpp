@@ -14,6 +14,12 @@ json step(int64_t number) {
   return {{"event", "step"}, {"step", number}};
 }
 
+json in(uint64_t generation, int64_t number) {
+  json event = step(number);
+  event["generation"] = generation;
+  return event;
+}
+
 // Member 1 trains alone since step 5, by a launcher that takes over.
 struct Taken {
   std::vector<int64_t> steps;
@@ -29,6 +35,13 @@ struct Taken {
     view.members.push_back({.id = 1, .state = MemberState::active, .switched = 2});
     view.current = {.number = 2, .members = {1}, .immediate = true, .cause = "death"};
     stream.switched(2, 5);
+  }
+
+  // Another generation, after a death, that goes on after that step.
+  void begin(uint64_t number, int64_t after, MemberId rank_0 = 1) {
+    view.find(rank_0)->switched = number;
+    stream.switched(number, after);
+    view.current = {.number = number, .members = {rank_0}, .immediate = true, .cause = "death"};
   }
 
   std::vector<int64_t> all() {
@@ -83,12 +96,8 @@ TEST_CASE("the last steps of the generation before may be known to its rank 0 al
   for (const char* cause : {"death", "restart"}) {
     CAPTURE(cause);
     Taken run;
+    run.view.members.push_back({.id = 7, .state = MemberState::active, .switched = 1});
     run.view.current.cause = cause;
-    const auto in = [](uint64_t generation, int64_t number) {
-      json event = step(number);
-      event["generation"] = generation;
-      return event;
-    };
     run.stream.event(1, in(2, 6));
     for (const int number : {3, 4, 5}) run.stream.event(7, in(1, number));
     run.stream.event(7, in(3, 7));
@@ -98,6 +107,47 @@ TEST_CASE("the last steps of the generation before may be known to its rank 0 al
     const bool anew = run.view.current.cause == "restart";
     CHECK(run.all() == (anew ? std::vector<int64_t>{6} : std::vector<int64_t>{4, 5, 6}));
   }
+}
+
+TEST_CASE("what was emitted before a restart does not count in the generations after it either") {
+  for (const bool leads_before : {true, false}) {
+    CAPTURE(leads_before);
+    Taken run;
+    run.stream.event(9, in(1, 21));  // which nobody had passed on
+    const PassedOn told{1, 20};
+    if (leads_before) {  // the restart, in which no step is finished
+      run.view.current.cause = "restart";
+      run.stream.lead(told);
+      run.stream.advance(run.view);
+      run.stream.event(1, {{"event", "resume"}, {"step", 5}});
+    }
+    run.begin(3, 5);
+    if (!leads_before) run.stream.lead(told);
+    run.stream.advance(run.view);
+    for (const int number : {6, 7}) run.stream.event(1, in(3, number));
+    CHECK(run.all() == std::vector<int64_t>{6, 7});
+  }
+}
+
+TEST_CASE("steps come out that only another one than the lost rank 0 still knows") {
+  Taken run;
+  run.stream.lead({});
+  run.stream.advance(run.view);
+  run.view.members[0].state = MemberState::gone;
+  run.view.members.push_back({.id = 2, .state = MemberState::active, .switched = 3});
+  for (const int number : {6, 7}) run.stream.event(2, in(2, number));
+  run.begin(3, 7, 2);
+  run.stream.event(2, in(3, 8));
+  run.stream.advance(run.view);
+  CHECK(run.all() == std::vector<int64_t>{6, 7, 8});
+}
+
+TEST_CASE("what the gone have said besides holds nobody up") {
+  Taken run;
+  run.stream.event(7, {{"event", "epoch"}, {"epoch", 1}});
+  run.stream.lead({});
+  run.stream.advance(run.view);
+  CHECK_FALSE(run.stream.holds_any());
 }
 
 TEST_CASE("what was emitted before a restart from a checkpoint does not count") {

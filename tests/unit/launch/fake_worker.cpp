@@ -13,6 +13,7 @@
 //                    of them, and hang-all=STEP all members of the first attempt
 //   orphan=1         leaves a process behind whose parent is gone, and which soon ends
 //   kinds=1          says hello from an accelerator of kind-MEMBER
+//   held=MEMBER      does not go on from there before there is a file DIR/go
 //   silent=MEMBER    never says hello
 //   crash=MEMBER     prints something and exits with 7 before hello
 //   fatal=MEMBER     cannot train
@@ -204,6 +205,9 @@ class Worker {
     std::fflush(stdout);
     if (settings.count("orphan")) leave_orphan();
     sleep_ms(number("hello_ms", 20));
+    while (names_member("held", member_) && !path_exists(join_path(settings["dir"], "go"))) {
+      sleep_ms(2);
+    }
     if (names_member("silent", member_)) pause();
     if (names_member("garbage", member_)) {
       send_all(channel_.fd(), "this is no frame at all");

@@ -1,5 +1,6 @@
 #include "core/launch/hosts/host_check.h"
 
+#include <csignal>
 #include <doctest/doctest.h>
 
 #include "core/base/crypto.h"
@@ -40,4 +41,16 @@ TEST_CASE("link probe: who has the key is measured, others are told why not") {
     CHECK_THROWS_WITH_AS(measure_link(server.addresses(), other, Seconds(0.05)),
                          doctest::Contains("127.0.0.1 port"), Error);
   }
+}
+
+TEST_CASE("host check: a probe that does not run is told with its exit code, at once") {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  const std::vector<std::string> ssh{"sh", "-c", "case \"$*\" in *__probe*) exit 126;; esac"};
+  const TimePoint begun = Monotonic::now();
+  const HostCheck check =
+      check_hosts({.hosts = {"192.0.2.1"}, .ssh = ssh}, [](const std::string&) {});
+  REQUIRE(check.problems.size() == 1);
+  CHECK(check.problems.front() == "adaptdl does not run there: exit code 126");
+  CHECK(Monotonic::now() - begun < std::chrono::seconds(20));
+  std::signal(SIGPIPE, before);
 }

@@ -35,13 +35,16 @@ TEST_CASE("leftovers: the record comes back, and damage is an empty one") {
   const TemporaryDirectory folder;
   const std::string path = folder.file("replicas.json");
   CHECK(read_replica_record(path).generation == -1);
-  write_replica_record(
-      path,
-      {.generation = 4, .boot_id = "b", .restartable = true, .processes = {{12, 34}, {56, 78}}});
+  write_replica_record(path, {.generation = 4,
+                              .boot_id = "b",
+                              .job = "default/a",
+                              .restartable = true,
+                              .processes = {{12, 34}, {56, 78}}});
   const ReplicaRecord record = read_replica_record(path);
   CHECK(record.restartable);
   CHECK(record.generation == 4);
   CHECK(record.boot_id == "b");
+  CHECK(record.job == "default/a");
   REQUIRE(record.processes.size() == 2);
   CHECK(record.processes[1].pid == 56);
   CHECK(record.processes[1].start_time == 78);
@@ -79,6 +82,9 @@ TEST_CASE("leftovers: of a launcher that died while it started replicas, found b
   CHECK(kill_leftovers(record, "MARK=ours", 0.2) == 0);
   record.generation = 3;
   CHECK(kill_leftovers(record, "MARK=theirs", 0.2) == 0);
+  record.job = "default/other";  // with the same folder, which the user has named
+  CHECK(kill_leftovers(record, "MARK=ours", 0.2) == 0);
+  record.job = "";
   CHECK_FALSE(child.poll());
   CHECK(kill_leftovers(record, "MARK=ours", 5) == 1);
   CHECK(child.wait().value == 9);

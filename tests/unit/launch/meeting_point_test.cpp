@@ -94,7 +94,7 @@ TEST_CASE("meeting point: an address that is silent, or refuses, does not hide o
   const adaptdl::testing::ClosedPort closed;
   const Fd listener = listen_tcp(0);
   const Addresses three({closed.port, silent.port, port_of(listener.get())});
-  const Fd connected = connect_first(three.infos[0], "node1", in(std::chrono::seconds(1)));
+  const Fd connected = connect_first(three.infos[0], "node1", in(std::chrono::seconds(20)));
   CHECK(connected);
   CHECK(Fd(::accept(listener.get(), nullptr, nullptr)));
 }
@@ -102,7 +102,7 @@ TEST_CASE("meeting point: an address that is silent, or refuses, does not hide o
 TEST_CASE("meeting point: a host refuses if all its addresses do") {
   const adaptdl::testing::ClosedPort closed;
   const Addresses twice({closed.port, closed.port});
-  CHECK_THROWS_WITH_AS(connect_first(twice.infos[0], "node1", in(std::chrono::seconds(1))),
+  CHECK_THROWS_WITH_AS(connect_first(twice.infos[0], "node1", in(std::chrono::seconds(20))),
                        "node1: connection refused", ConnectionRefused);
   const Silent silent;
   for (const auto& ports : {std::vector{silent.port, closed.port}, {closed.port, silent.port}}) {

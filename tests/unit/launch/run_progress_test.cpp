@@ -3,7 +3,9 @@
 #include <cmath>
 #include <doctest/doctest.h>
 
+#include "core/base/files.h"
 #include "core/base/rng.h"
+#include "core/launch/run/run_tensorboard.h"
 
 using namespace adaptdl;
 using namespace adaptdl::launch;
@@ -22,6 +24,34 @@ json step(int64_t number, double time_s, double progress) {
           {"batch", 192},
           {"samples_per_s", 400.0},
           {"goodput", 300.0}};
+}
+
+TEST_CASE("charts: the longer a run lasts, the fewer of its steps are written") {
+  const TemporaryDirectory folder;
+  TensorBoard charts(folder.path(), "run");
+  const std::string run = folder.file("run");
+  const std::string file = join_path(run, list_directory(run).at(0));
+  int64_t number = 0;
+  const auto written = [&](double from_s, double interval_s, int steps) {
+    const size_t before = read_file(file, 64 << 20).size();
+    for (int i = 0; i < steps; ++i) charts.event(step(++number, from_s + i * interval_s, 1));
+    charts.event({{"event", "end"}, {"time_s", from_s + steps * interval_s}});
+    return static_cast<double>(read_file(file, 64 << 20).size() - before);
+  };
+  const double one = written(0, 0.001, 10'000) / 10'000;  // bytes of a step
+  CHECK(one > 100);
+  CHECK(written(100, 0.01, 1000) / one == doctest::Approx(100).epsilon(0.2));       // in 10 s
+  CHECK(written(200'000, 0.1, 10'000) / one == doctest::Approx(100).epsilon(0.2));  // in 1000 s
+}
+
+TEST_CASE("charts: a folder that cannot be written is told, and stops nobody") {
+  const TemporaryDirectory folder;
+  write_file_atomic(folder.file("file"), "");
+  std::string said;
+  const auto talk = [&](const std::string& line) { said += line; };
+  CHECK(charts_if_possible(folder.file("file"), "run", talk) == nullptr);
+  CHECK(said.find("the run goes on without TensorBoard's charts") != std::string::npos);
+  CHECK(charts_if_possible(folder.file("new"), "run", talk) != nullptr);
 }
 
 TEST_CASE("nothing is known until there was progress for some time") {

@@ -1,6 +1,7 @@
 #include "core/launch/io/run_report.h"
 
 #include <doctest/doctest.h>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -111,6 +112,17 @@ std::map<std::string, json> all_events() {
     report.gpu({.member = 1, .gpu = {.name = "NVIDIA H200"}});
     report.end({.result = "finished"});
   }
+  std::promise<void> read;
+  const std::shared_future<void> has_read = read.get_future().share();
+  {
+    OutputQueue output({[&](const json& event) {
+                         if (event["event"] == "dropped") events["dropped"] = event;
+                         has_read.wait();
+                       }},
+                       nullptr, 1);
+    for (int i = 1; i <= 4; ++i) output.event({{"event", "step"}, {"step", i}, {"time_s", i}});
+    read.set_value();
+  }
   return events;
 }
 
@@ -177,10 +189,15 @@ TEST_CASE("report: however long nobody reads, what waits is bounded, and counted
   std::mutex stopped;
   std::unique_lock lock(stopped);
   std::vector<json> seen;
+  size_t missing = 0;
   {
     OutputQueue output({[&](const json& event) {
                          const std::lock_guard wait(stopped);
-                         seen.push_back(event);
+                         if (event["event"] == "dropped") {
+                           missing += event["events"].get<size_t>();
+                         } else {
+                           seen.push_back(event);
+                         }
                        }},
                        nullptr, 2);
     for (int i = 0; i < 5; ++i) output.event({{"event", "step"}, {"n", i}});
@@ -190,5 +207,6 @@ TEST_CASE("report: however long nobody reads, what waits is bounded, and counted
   }
   REQUIRE(seen.size() >= 32);
   CHECK(seen.size() <= 33);
+  CHECK(seen.size() + missing == 105);
   CHECK(seen.back()["n"] == 99);
 }
