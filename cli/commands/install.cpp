@@ -44,12 +44,26 @@ void make_way_for_tag(const Json& over, Json& kept) {
   if (kept.contains("image") && kept["image"].is_object()) kept["image"].erase("digest");
 }
 
+// Of values files of AdaptDL's Helm chart.
+void refuse_python_image(const std::string& file, const Json& values) {
+  const Json image = values.value("image", Json());
+  const std::string repository =
+      image.is_object() ? json_get_or<std::string>(image, "repository", file, "") : "";
+  if (!("/" + repository).ends_with("/petuum/adaptdl-sched")) return;
+  throw UsageError(fmt::format(
+      "{}: image.repository: {} is the scheduler of Python AdaptDL, which has no adaptdl inside; "
+      "give --image NAME; `adaptdl image push REPO` builds one from this program and prints its "
+      "name.",
+      file, repository));
+}
+
 // All values, later ones with precedence: `kept`, the files, --image, --set.
 Json given_values(const Arguments& arguments, Json kept) {
   for (const std::string& file : arguments.list("values")) {
     const YamlNode node = parse_yaml(read_file(file, kMaxValues), file);
     kubernetes::read_values(node);  // its errors name the line
     const Json over = kubernetes::values_json(node);
+    if (!arguments.given("image")) refuse_python_image(file, over);
     make_way_for_tag(over, kept);
     kept = kubernetes::merged_values(std::move(kept), over);
   }

@@ -18,7 +18,8 @@
 namespace adaptdl {
 namespace {
 
-constexpr int kSettle = 4;  // most further rounds if jobs did not fit where they were placed
+constexpr int kSettle = 4;       // most further rounds if jobs did not fit where they were placed
+constexpr int kTrials = 20'000;  // most placements that are tried in a round to make room
 
 // The goodput of each configuration relative to the smallest one.
 std::vector<double> gains_of(std::span<const Configuration> configurations,
@@ -41,8 +42,10 @@ struct Option {
 
 class Round {
  public:
-  Round(const Snapshot& snapshot, Valuation& valuation)
+  // `before`: the same jobs, with the nodes that they have now.
+  Round(const Snapshot& snapshot, const Snapshot& before, Valuation& valuation)
       : snapshot_(snapshot),
+        before_(before),
         valuation_(valuation),
         kinds_(snapshot),
         perf_(snapshot, kinds_.names),
@@ -249,26 +252,69 @@ class Round {
       if (!packing_.place_moving(job, chosen(job), moved)) homeless.insert(job);
       for (const int other : moved) queue.push({rank(other), other});
     }
-    for (const int job : homeless) place_anywhere(job);
+    for (const int job : homeless) choice_[static_cast<size_t>(job)] = place_best(job);
+    trials_ = kTrials;
+    for (const int job : homeless) {
+      if (choice_[static_cast<size_t>(job)] < 0) make_room(job);
+    }
     settled_ = homeless.empty();
   }
 
-  // For a job whose choice does not fit: the present nodes, else the best option that fits.
-  void place_anywhere(int job) {
-    const auto j = static_cast<size_t>(job);
-    choice_[j] = -1;
+  std::vector<int> best_first(size_t j) const {
     std::vector<int> order(options_of_[j].size());
     for (size_t o = 0; o < order.size(); ++o) order[o] = static_cast<int>(o);
     std::stable_sort(order.begin(), order.end(),
                      [&](int a, int b) { return value(j, a) < value(j, b); });
-    for (const int o : order) {
-      const auto& option = options_of_[j][static_cast<size_t>(o)];
-      const bool placed = o == present_[j] ? packing_.keep(job, snapshot_.jobs[j].nodes)
-                                           : packing_.place(job, option.configuration);
-      if (!placed) continue;
-      choice_[j] = o;
-      return;
+    return order;
+  }
+
+  bool place(int job, int option) {
+    const auto j = static_cast<size_t>(job);
+    --trials_;
+    return option == present_[j]
+               ? packing_.keep(job, snapshot_.jobs[j].nodes)
+               : packing_.place(job, options_of_[j][static_cast<size_t>(option)].configuration);
+  }
+
+  // The best option that fits is placed, and returned; -1 if none fits.
+  int place_best(int job) {
+    for (const int option : best_first(static_cast<size_t>(job))) {
+      if (place(job, option)) return option;
     }
+    return -1;
+  }
+
+  // For a job that is to run, but for which there is no place: the other job, with less or no room,
+  // with which the sum of the values is least.
+  void make_room(int job) {
+    const auto j = static_cast<size_t>(job);
+    const std::vector<int> order = best_first(j);
+    int best_other = -1, best_option = -1;
+    double most = 0;
+    for (size_t o = 0; o < options_of_.size() && trials_ > 0; ++o) {
+      if (choice_[o] < 0 || pinned_[o] || held_[o]) continue;
+      const auto other = static_cast<int>(o);
+      const NodeList nodes = packing_.nodes(other);
+      const double present = value(o, choice_[o]) + unassigned_[j];
+      packing_.drop(other);
+      for (const int option : order) {
+        if (trials_ <= 0) break;
+        if (!place(job, option)) continue;
+        const int left = place_best(other);
+        const double gain = present - value(j, option) - value(o, left);
+        if (gain > most + 1e-12 * std::abs(present)) {
+          std::tie(best_other, best_option, most) = std::tuple(other, option, gain);
+        }
+        if (left >= 0) packing_.drop(other);
+        packing_.drop(job);
+      }
+      ADAPTDL_CHECK(packing_.keep(other, nodes));
+    }
+    if (best_other < 0) return;
+    packing_.drop(best_other);
+    ADAPTDL_CHECK(place(job, best_option));
+    choice_[j] = best_option;
+    choice_[static_cast<size_t>(best_other)] = place_best(best_other);
   }
 
   // If some jobs got other options than chosen, the answer may be worse than the present
@@ -326,8 +372,37 @@ class Round {
     return text;
   }
 
+  // The resource, or the condition, besides the first one, of which too little is free where the
+  // first one is; empty if there is none.
+  std::string_view scarce(const JobSnapshot& job, const Configuration& c) const {
+    for (size_t r = 1; r < snapshot_.resources.size(); ++r) {
+      if (job.request[r] == 0) continue;
+      int64_t fit = 0;
+      for (const int node : kinds_.nodes[static_cast<size_t>(c.kind)]) {
+        const auto replicas = [&](size_t resource) {
+          const int64_t each = std::max<int64_t>(job.request[resource], 1);
+          return packing_.free().free(node, static_cast<int>(resource)) / each;
+        };
+        fit += job.request[0] == 0 ? replicas(r) : std::min(replicas(0), replicas(r));
+      }
+      if (fit < c.replicas) return snapshot_.resources[r];
+    }
+    return {};
+  }
+
+  // Why a job waits that is to run.
+  std::string no_place(const JobSnapshot& job, const Configuration& wanted) const {
+    const std::string_view name = scarce(job, wanted);
+    if (name.empty()) {
+      return fmt::format("the free GPUs are on too many nodes for {}", describe(wanted));
+    }
+    return is_condition(name) ? fmt::format("too little is free for {} on nodes that meet {}",
+                                            describe(wanted), name)
+                              : fmt::format("too little {} is free for {}", name, describe(wanted));
+  }
+
   std::string reason(size_t j, const std::vector<bool>& runs) const {
-    const JobSnapshot& job = snapshot_.jobs[j];
+    const JobSnapshot& job = before_.jobs[j];
     const NodeList& nodes = this->nodes(j);
     if (pinned_[j]) return "it keeps its allocation because it is not preemptible";
     if (nodes.empty()) {
@@ -343,8 +418,7 @@ class Round {
         return fmt::format("{} because {}", verb, valuation_.why_waiting(j, runs));
       }
       const auto& option = options_of_[j][static_cast<size_t>(wanted_[j])];
-      return fmt::format("{} because the free GPUs are on too many nodes for {}", verb,
-                         describe(option.configuration));
+      return fmt::format("{} because {}", verb, no_place(job, option.configuration));
     }
     const Option& option = options_of_[j][static_cast<size_t>(choice_[j])];
     std::string text = describe(option.configuration);
@@ -356,9 +430,9 @@ class Round {
     }
     if (held_[j]) text += ", as its last change is not finished";
     if (nodes == job.nodes) return "it keeps " + text;
-    return (job.nodes.empty()           ? "it starts with "
-            : choice_[j] == present_[j] ? "it moves to other nodes and keeps "
-                                        : "it changes to ") +
+    return (job.nodes.empty()                         ? "it starts with "
+            : present_of(job) == option.configuration ? "it moves to other nodes and keeps "
+                                                      : "it changes to ") +
            text;
   }
 
@@ -368,6 +442,7 @@ class Round {
   };
 
   const Snapshot& snapshot_;
+  const Snapshot& before_;
   Valuation& valuation_;
   NodeKinds kinds_;
   PerfEstimate perf_;
@@ -385,12 +460,13 @@ class Round {
   std::vector<bool> held_;                       // settling: may only move
   double bound_ = 0;                             // of the sum of values
   bool settled_ = true, all_stay_ = false;
+  int trials_ = 0;  // left, of kTrials
 };
 
 Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
                          const SearchBudget& budget) {
   const auto valuation = make(snapshot);
-  Round round(snapshot, *valuation);
+  Round round(snapshot, snapshot, *valuation);
   Decision decision = round.decide(budget);
   bool settled = round.settled();
   // The next round would try again to place jobs that did not fit, and move jobs although nothing
@@ -399,7 +475,7 @@ Decision decide_in_order(const Snapshot& snapshot, const MakeValuation& make,
     Snapshot next = snapshot;
     for (size_t j = 0; j < next.jobs.size(); ++j) next.jobs[j].nodes = decision.jobs[j].nodes;
     const auto valued_next = make(next);
-    Round following(next, *valued_next);
+    Round following(next, snapshot, *valued_next);
     Decision better = following.decide(budget);
     settled = following.settled();
     const bool same =

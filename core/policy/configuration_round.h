@@ -4,7 +4,9 @@
 // many nodes, of which kind) so that the sum of their values is least. It lists the configurations,
 // asks the policy for their values, solves the integer program (assignment.h), and maps the answer
 // to nodes with as few moves as possible (packing.h). A job whose choice does not fit on the nodes
-// gets its present nodes or the best configuration that fits.
+// gets its present nodes or the best configuration that fits. If there is none, another job makes
+// room for it where that makes the sum of values less: the program counts GPUs only, and memory,
+// cores or nodes that meet a condition may be scarcer.
 
 #include <functional>
 #include <memory>

@@ -15,13 +15,13 @@ constexpr int64_t kRankedOn = 8;            // replicas for comparing lengths, i
 constexpr int kSmall = 4, kLarge = 32;      // numbers of replicas for estimating the scaling
 constexpr double kLeast = 1.6, kUsual = 2;  // exponents
 
-// What the job has measured, on its first kind of accelerator; null if nothing.
+// What the job has measured, on its first kind of accelerator; null if nothing. Hints without a
+// kind count last: they are of the present one, so that a move would change the job's rank.
 const PerfParams* measured(const JobHints& hints) {
-  if (hints.perf) return &*hints.perf;
   for (const auto& [kind, known] : hints.kinds) {
     if (known.perf) return &*known.perf;
   }
-  return nullptr;
+  return hints.perf ? &*hints.perf : nullptr;
 }
 
 // The goodput model of a job with known remaining work, by its first kind of accelerator.
@@ -77,13 +77,19 @@ std::vector<double> start_times(const Snapshot& snapshot, double unmeasured_s) {
   return times;
 }
 
+// What a replica of the job is served in a second, as JobSnapshot::attained_service counts it.
+double service_rate(const Snapshot& snapshot, const JobSnapshot& job) {
+  const bool counted = is_accelerator(snapshot.resources[0]) && job.request[0] > 0;
+  return counted ? static_cast<double>(job.request[0]) : 1;
+}
+
 // Seconds to the end of a job that has measured nothing. If others were like it, they tell; else it
 // tells its length soon, and if it has not, the longer it has lasted, the longer it will still
 // last.
-double unmeasured_s(const JobSnapshot& job, double look_s, int most) {
-  const int replicas = std::min(most, job.max_replicas);
-  if (job.length_rank) return *job.length_rank / replicas;
-  return std::max(look_s, job.attained_service / replicas);
+double unmeasured_s(const Snapshot& snapshot, const JobSnapshot& job, double look_s, int most) {
+  const double rate = std::min(most, job.max_replicas) * service_rate(snapshot, job);
+  if (job.length_rank) return *job.length_rank / rate;
+  return std::max(look_s, job.attained_service / rate);
 }
 
 }  // namespace
@@ -120,7 +126,7 @@ std::vector<double> job_weights(const Snapshot& snapshot, const WeightOptions& o
     if (ranked.empty()) {
       unknown.push_back(j);
     } else {
-      ranked.push_back({unmeasured_s(snapshot.jobs[j], kLook * start_s[j], few), j,
+      ranked.push_back({unmeasured_s(snapshot, snapshot.jobs[j], kLook * start_s[j], few), j,
                         std::min(kUsual, options.preference)});
     }
   }

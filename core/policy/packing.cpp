@@ -15,6 +15,12 @@ int share_of(const Configuration& configuration) {
   return (configuration.replicas - 1) / configuration.nodes + 1;
 }
 
+NodeList each_once(NodeList nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
 bool all_at_most(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }
@@ -83,9 +89,7 @@ int64_t Packing::size_of(int job, int64_t replicas) const {
 }
 
 void Packing::take(int job, const NodeList& nodes, bool fixed) {
-  NodeList distinct = nodes;
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  const NodeList distinct = each_once(nodes);
   for (const int node : distinct) leave_group(node);
   free_.take(job, nodes);
   nodes_[static_cast<size_t>(job)] = nodes;
@@ -99,12 +103,16 @@ void Packing::take(int job, const NodeList& nodes, bool fixed) {
 
 void Packing::drop(int job) {
   NodeList& nodes = nodes_[static_cast<size_t>(job)];
-  const int node = nodes.front();  // jobs of several nodes are not moved
-  auto& there = movable_[static_cast<size_t>(node)];
-  there.erase(std::find(there.begin(), there.end(), job));
-  leave_group(node);
+  const NodeList distinct = each_once(nodes);
+  for (const int node : distinct) leave_group(node);
   free_.release(job, nodes);
-  join_group(node);
+  if (distinct.size() > 1) {
+    for (const int node : distinct) distributed_[static_cast<size_t>(node)] = -1;
+  } else {
+    auto& there = movable_[static_cast<size_t>(distinct.front())];
+    there.erase(std::find(there.begin(), there.end(), job));
+  }
+  for (const int node : distinct) join_group(node);
   const int64_t size = size_of(job, static_cast<int64_t>(nodes.size()));
   std::erase_if(hopeless_, [&](const Hopeless& it) { return it.size <= size; });
   nodes.clear();

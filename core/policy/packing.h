@@ -53,6 +53,9 @@ class Packing {
   // appended to `moved`. O(nodes) if there are no such nodes.
   bool place_moving(int job, const Configuration& configuration, std::vector<int>& moved);
 
+  // Takes the job, which has nodes and was not kept as fixed, from them.
+  void drop(int job);
+
   const NodeList& nodes(int job) const { return nodes_[static_cast<size_t>(job)]; }
   const FreeResources& free() const { return free_; }
   // Whether a job of several nodes may come to the node: none is there.
@@ -91,7 +94,6 @@ class Packing {
   std::vector<int> leavers(int job, int node, int replicas);
   void take(int job, const NodeList& nodes, bool fixed);
   void take_shares(int job, const Configuration& configuration, std::vector<int> nodes);
-  void drop(int job);
   int64_t size_of(int job, int64_t replicas) const;
   double moving_cost(int job) const;
 

@@ -1,6 +1,7 @@
 #include "core/policy/snapshot.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_set>
 
@@ -22,7 +23,23 @@ void check_amounts(const std::vector<int64_t>& amounts, size_t count, const std:
   }
 }
 
+// As the vendors' device plugins name them. Intel's also tells of memory and monitors.
+constexpr std::array<std::string_view, 7> kAccelerators = {"google.com/tpu",
+                                                           "habana.ai/gaudi",
+                                                           "aws.amazon.com/neuron",
+                                                           "aws.amazon.com/neuroncore",
+                                                           "aws.amazon.com/neurondevice",
+                                                           "gpu.intel.com/i915",
+                                                           "gpu.intel.com/xe"};
+
 }  // namespace
+
+bool is_accelerator(std::string_view resource) {
+  if (is_condition(resource)) return false;
+  if (std::ranges::count(kAccelerators, resource) > 0) return true;
+  if (resource.starts_with("nvidia.com/mig-")) return true;
+  return resource.find("gpu") != std::string_view::npos && !resource.starts_with("gpu.intel.com/");
+}
 
 void check_hints(const JobHints& hints, const std::string& job) {
   const std::string what = "job " + job;

@@ -20,6 +20,10 @@ inline bool is_condition(std::string_view resource) {
   return resource.find(':') != std::string_view::npos;
 }
 
+// Whether a resource is accelerators of some vendor, by its name: GPUs (also "gpu" alone, as on
+// this machine), slices of them, TPUs and the like.
+bool is_accelerator(std::string_view resource);
+
 struct NodeSnapshot {
   std::string name;
   std::string accelerator;        // kind of its GPUs; "" if the cluster has one kind or none

@@ -1,6 +1,7 @@
 #include "core/sched/policy_input.h"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -10,8 +11,17 @@
 namespace adaptdl {
 namespace {
 
-bool is_accelerator(const std::string& resource) {
-  return resource.find("gpu") != std::string::npos && !is_condition(resource);
+// Of several accelerators the greatest is counted. Whole GPUs go before all others, which may be
+// slices of some of them; of the others those that jobs request, since a device plugin may offer
+// the same devices in several units.
+std::tuple<bool, bool, int64_t> importance(const std::string& name, int64_t amount,
+                                           const std::vector<ClusterJob>& jobs) {
+  const bool whole = name.find("gpu") != std::string::npos;
+  const bool wanted = !whole && std::ranges::any_of(jobs, [&](const ClusterJob& job) {
+    const auto found = job.request.find(name);
+    return found != job.request.end() && found->second > 0;
+  });
+  return {whole, wanted, amount};
 }
 
 // First the resource that policies count, then the others by name.
@@ -25,9 +35,11 @@ std::vector<std::string> resource_names(const std::vector<ClusterNode>& nodes,
     for (const auto& [name, amount] : node.free_for_jobs) total[name] += amount;
   }
   std::string first = "cpu";
-  int64_t most = 0;
+  std::tuple<bool, bool, int64_t> most;
   for (const auto& [name, amount] : total) {
-    if (is_accelerator(name) && amount > most) first = name, most = amount;
+    if (amount <= 0 || !is_accelerator(name)) continue;
+    const auto here = importance(name, amount, jobs);
+    if (here > most) first = name, most = here;
   }
   std::vector<std::string> names = {first};
   for (const auto& [name, amount] : total) {

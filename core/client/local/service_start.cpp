@@ -16,6 +16,7 @@ namespace {
 
 constexpr Seconds kPatience{20};  // a service with many jobs reads its state for a while
 constexpr Seconds kOther{2};      // for another service that started first, once ours has ended
+constexpr Seconds kGlance{0.2};   // until one that has just taken the lock has written its host
 constexpr auto kStartInterval = std::chrono::milliseconds(2);
 constexpr size_t kLogShown = 2000;
 
@@ -58,6 +59,7 @@ void start_service() {
       ended_at = Monotonic::now();
     }
     const bool locked = ended && local::service_locked();
+    if (locked && seconds_since(ended_at) > kGlance.count()) local::refuse_elsewhere();
     if (other && !locked) {  // that one was ending, for longer than ours waits
       child = spawn(serve);
       ended = false;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
+#include "core/base/clock.h"
 #include "core/cluster/kubernetes/nodes/node_affinity.h"
 #include "core/formats/json_fields.h"
 #include "core/job/hints.h"
@@ -18,6 +20,9 @@ namespace {
 constexpr int64_t kPlenty = 1'000'000;
 constexpr int64_t kMostHeld = int64_t{1} << 60;  // of a resource on a node
 constexpr double kLiveCost = 5;                  // s; until the job has measured it
+// s that pods take to start, until this job's have shown it, and at most; s that their programs
+// then take to load what they need, which nothing shows.
+constexpr double kPodsStart = 20, kLongestStart = 600, kLoad = 10;
 constexpr int kUnbounded = 1'000'000;
 constexpr const char* kHostname = "kubernetes.io/hostname";
 
@@ -91,6 +96,19 @@ JobPhase phase_named(const std::string& name) {
   return JobPhase::pending;
 }
 
+// Seconds that the pods of the job's present group took to start; of the launcher's, if it rescales
+// live.
+std::optional<double> pods_start_s(const JobStatus& status) {
+  if (!status.group_started_s) return std::nullopt;
+  for (const JobCondition& condition : status.conditions) {
+    if (condition.type != "Ready" || !condition.is) continue;
+    const auto since = parse_rfc3339_s(condition.since);
+    if (!since) continue;
+    return std::clamp(*since - *status.group_started_s, 0.0, kLongestStart);
+  }
+  return std::nullopt;
+}
+
 ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, double now_s) {
   ClusterJob seen;
   seen.name = job.id();
@@ -99,7 +117,8 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
   seen.nodes = job.status.allocation;
   seen.attained_service = job.status.attained_service;
   if (job.status.held_since_s && job.status.replicas > 0) {
-    seen.attained_service += job.status.replicas * std::max(0.0, wall_s - *job.status.held_since_s);
+    seen.attained_service +=
+        service_rate(job) * job.status.replicas * std::max(0.0, wall_s - *job.status.held_since_s);
   }
   seen.restarts = job.status.rescales;
   seen.min_replicas = job.min_replicas;
@@ -116,7 +135,11 @@ ClusterJob cluster_job(const JobObject& job, const Json& spec, double wall_s, do
     } catch (const Error&) {  // another program wrote them; the job is scheduled without hints
     }
   }
-  if (job.live && !seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kLiveCost;
+  // What a live job measures is only the pause of the replicas that train.
+  if (job.live) {
+    if (!seen.hints.rescale_cost_s) seen.hints.rescale_cost_s = kLiveCost;
+    seen.hints.start_cost_s = pods_start_s(job.status).value_or(kPodsStart) + kLoad;
+  }
   return seen;
 }
 
@@ -205,6 +228,14 @@ void keep_nodes_in_use(SchedulerView& view, const std::vector<NodeFacts>& nodes)
 }
 
 }  // namespace
+
+double service_rate(const JobObject& job) {
+  std::optional<int64_t> least;
+  for (const auto& [name, amount] : pod_request(pod_spec(job))) {
+    if (amount > 0 && is_accelerator(name)) least = std::min(amount, least.value_or(amount));
+  }
+  return static_cast<double>(least.value_or(1));
+}
 
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,
                              const std::vector<JobObject>& jobs, const PodSettings& settings,

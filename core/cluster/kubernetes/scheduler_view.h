@@ -53,6 +53,11 @@ using NodeRefusals = std::map<std::string, std::map<std::string, int>>;
 // By job: the replicas that a quota admitted lately; 0: it waits without nodes.
 using ReplicaBounds = std::map<std::string, int>;
 
+// What a second of one of the job's replicas adds to its attained service: the accelerators that
+// its template requests, > 0, or 1 if it requests none. Of several resources of accelerators the
+// least amount counts: the others are of their memory or cores.
+double service_rate(const JobObject& job);
+
 // A job requests and tolerates what its pods, made with `settings`, would. `wall_s`: now, since
 // 1970; `now_s`: the same moment on the cluster's clock (Cluster::now_s).
 SchedulerView scheduler_view(const std::vector<NodeFacts>& nodes, const std::vector<PodUse>& pods,

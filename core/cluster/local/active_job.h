@@ -23,7 +23,9 @@
 
 namespace adaptdl::local {
 
-inline constexpr const char* kUnschedulable = "Unschedulable";  // reason: the job can never fit
+// Reasons: the job can never fit; another machine, or another container, runs it.
+inline constexpr const char* kUnschedulable = "Unschedulable";
+inline constexpr const char* kRunsElsewhere = "RunsElsewhere";
 
 struct ActiveJob {
   JobRecord record;

@@ -43,6 +43,7 @@ std::vector<ActiveJobs::Loaded> ActiveJobs::load(const Machine& machine) {
     const std::string& name = record.name;
     ActiveJob& job = jobs_[name];
     job.record = record;
+    job.start_s = record.start_cost_s;
     loaded.push_back({&job, ""});
     job.state.wanted = record.replicas;
     job.state.cancelled = record.cancelled;
@@ -83,6 +84,7 @@ ActiveJob* ActiveJobs::find(const std::string& name) {
 
 void ActiveJobs::save(ActiveJob& job) {
   if (!job.record.ended()) job.record.phase = phase_text(job);
+  job.record.start_cost_s = job.start_s;
   // Users are told of ends and cancellations. Progress is cheap to lose, but a wait for the disk at
   // each step of each job is not cheap.
   const bool told = job.record.ended() || job.record.cancelled;

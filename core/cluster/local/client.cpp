@@ -60,12 +60,7 @@ std::string live_socket() {
         "restart it: `adaptdl serve --stop`, then `adaptdl serve`. Jobs keep running.",
         service->pid);
   }
-  if (const std::string host = service_elsewhere(); !host.empty()) {
-    fail(
-        "the adaptdl service of host {} uses {}. Run the command there, or set ADAPTDL_LOCAL_STATE "
-        "to a folder of this machine's own.",
-        host, local_paths().folder);
-  }
+  refuse_elsewhere();
   if (service_locked()) {
     fail(
         "an adaptdl service of an earlier version holds {} and listens on a socket that this "
@@ -99,6 +94,16 @@ std::string service_elsewhere() {
   if (!service_locked() || service_process()) return "";
   const auto facts = lock_facts();
   return facts && facts->host != host_name() ? facts->host : "";
+}
+
+void refuse_elsewhere() {
+  const std::string host = service_elsewhere();
+  if (host.empty()) return;
+  fail(
+      "the adaptdl service of host {} uses {}. Run the command there, or set ADAPTDL_LOCAL_STATE "
+      "to "
+      "a folder of this machine's own.",
+      host, local_paths().folder);
 }
 
 bool service_locked() {

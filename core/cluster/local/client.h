@@ -53,6 +53,8 @@ bool service_locked();
 // The host of the service that holds the lock, if that is another one, or another container, which
 // shares the folder; "" otherwise, or if it is unknown.
 std::string service_elsewhere();
+// Throws Error that tells the user what to do if there is such a host.
+void refuse_elsewhere();
 
 // Throws Error if no service runs (saying what to do), if it does not answer in time, or if it
 // refuses.

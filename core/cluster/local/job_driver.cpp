@@ -25,7 +25,6 @@ constexpr int kMaxDeaths = 10;                        // of runners, in a row wi
 constexpr Seconds kAfterTrouble{1};
 constexpr Seconds kLookAgain{60};  // for room on the disk, or for the end of a runner elsewhere
 constexpr const char* kDiskFull = "DiskFull";
-constexpr const char* kRunsElsewhere = "RunsElsewhere";
 constexpr double kMoveLimit = 300;  // s until a job's replicas must run on other slots
 
 TimePoint after(Seconds seconds) {
@@ -222,7 +221,7 @@ void JobDriver::start(ActiveJob& job, int slots) {
     return;
   }
   job.state.live = true;
-  job.state.stopping = job.state.scaling = false;
+  job.state.stopping = job.state.scaling = job.state.finished = false;
   job.runner_since = Monotonic::now();
   job.change = {job.runner_since, true};
   job.ask_at = after(kAskSoon);
@@ -329,9 +328,10 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   const auto step = json_get_or<int64_t>(status, "step", "status", 0);
   if (step > job.step) job.record.failures = 0;
   job.step = std::max(job.step, step);
+  job.state.finished = json_find<bool>(status, "finished", "status").value_or(false);
   bool strays = false;  // slots of a start that an earlier service did not record before it died
   if (const auto held = json_find<std::vector<int>>(status, "slots", "status")) {
-    std::vector<int> kept = job.state.granted;
+    std::vector<int> kept = job.state.finished ? std::vector<int>() : job.state.granted;
     const std::vector<int> ours = parts_.slots.held_by(job.record.name);
     for (const int number : *held) {
       kept.push_back(parts_.machine.slot_of(number));
@@ -344,6 +344,7 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
       job.record.slots = parts_.slots.held_by(job.record.name);
       job.unsaved = true;
     }
+    if (job.state.finished && !job.state.stopping && job.state.wanted > 0) keep_held(job);
   }
   if (const auto hints = json_find<Json>(status, "hints", "status")) take_hints(job, *hints);
   if (json_find<bool>(status, "restartable", "status").value_or(false)) note_restartable(job);
@@ -351,7 +352,8 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   // The runner has not received the request, or received it before it was ready.
   const int granted = static_cast<int>(job.state.granted.size()) / job.state.slots_per_replica;
   const int target = json_get_or<int>(status, "target", "status", granted);
-  if (!job.state.stopping && (target != granted || job.to_scale || (strays && granted > 0))) {
+  if (!job.state.stopping && !job.state.finished &&
+      (target != granted || job.to_scale || (strays && granted > 0))) {
     job.state.scaling = true;
     ask(job, ActiveJob::Query::scale);
   }
@@ -367,6 +369,24 @@ void JobDriver::take_status(ActiveJob& job, const Json& status) {
   const std::string phase = phase_text(job);
   if (phase != job.record.phase) job.unsaved = true;
   if (job.unsaved) parts_.jobs.save(job);
+}
+
+// Of a job whose training is finished: it has the slots that its replicas still hold, and gets no
+// others, whatever was to come.
+void JobDriver::keep_held(ActiveJob& job) {
+  JobState& state = job.state;
+  const std::vector<int> held = parts_.slots.held_by(job.record.name);
+  if (held.empty()) return;
+  const int replicas = std::max(1, static_cast<int>(held.size()) / state.slots_per_replica);
+  const int kind = parts_.slots.kind_of(held.front());
+  job.to_scale = false;
+  job.change.reset();
+  if (state.granted == held && state.wanted == replicas) return;
+  state.granted = held;
+  state.kind = parts_.slots.of_kind(held, kind) == held ? kind : kAnyKind;
+  state.wanted = job.record.replicas = replicas;
+  job.unsaved = true;
+  parts_.jobs.changed();  // others may get the rest
 }
 
 // The kind of slots on which the job trains; nothing while that changes.
@@ -512,7 +532,7 @@ void JobDriver::runner_ended(ActiveJob& job, pid_t pid, std::optional<int> code)
   job.query.reset();
   job.to_stop = job.to_scale = false;
   const bool stopping = job.state.stopping;
-  job.state.live = job.state.stopping = job.state.scaling = false;
+  job.state.live = job.state.stopping = job.state.scaling = job.state.finished = false;
   job.state.granted.clear();
   job.training = job.present = 0;
   parts_.slots.keep_only(job.record.name, {});

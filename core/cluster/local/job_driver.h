@@ -51,6 +51,7 @@ class JobDriver {
   void advance(ActiveJob& job);
   void stop(ActiveJob& job, const std::string& why);
   void give_up_move(ActiveJob& job);
+  void keep_held(ActiveJob& job);
   void start(ActiveJob& job, int slots);
   void start_failed(ActiveJob& job, const std::string& message, bool disk_full);
   void scale(ActiveJob& job, const NextAction& next);

@@ -55,7 +55,9 @@ Json JobRequests::carry_out(const std::string& kind, const Json& request) {
   } else {
     fail("unknown request {}", kind);
   }
-  return {{"name", job.record.name}, {"phase", phase_text(job)}};
+  Json answer = {{"name", job.record.name}, {"phase", phase_text(job)}};
+  if (job.record.reason == kRunsElsewhere) answer["message"] = job.record.message;
+  return answer;
 }
 
 Json JobRequests::submit(const Json& request) {
@@ -161,6 +163,9 @@ Json JobRequests::remove(const Json& request) {
     if (job->record.ended()) {
       fail("job {} has ended, but that is not on disk yet; try again once the disk can be written",
            name);
+    }
+    if (job->record.reason == kRunsElsewhere) {
+      fail("job {} has not ended: {}", name, job->record.message);
     }
     fail("job {} has not ended; cancel it with `adaptdl cancel {}`", name, name);
   }

@@ -169,6 +169,10 @@ std::vector<ClusterJob> LocalCluster::jobs() {
       if (may_use(job, static_cast<int>(kind))) continue;
       seen.request[other_than(nodes_[kind].name)] = 1;
     }
+    if (job.state.finished && job.state.wanted > 0) {  // it cannot be scaled any more
+      seen.preemptible = false;
+      seen.min_replicas = seen.max_replicas = seen.requested_replicas = job.state.wanted;
+    }
     seen.length_rank = jobs_.length_rank(job);
     seen.hints = job.hints;
     // A command restarts to rescale: its rescale cost includes its start (see take_hints()).

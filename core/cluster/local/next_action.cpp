@@ -40,6 +40,7 @@ NextAction next_action(const std::string& name, const JobState& job, const SlotL
     return {.again = job.kill_at};
   }
   if (wanted == 0) return {.kind = Kind::stop};
+  if (job.finished) return {};
   std::vector<int> keep = kept(job, slots);
   const int missing = wanted - static_cast<int>(keep.size());
   if (job.scaling || (missing == 0 && keep.size() == job.granted.size())) return {};
@@ -57,7 +58,7 @@ std::string stuck_job(const std::map<std::string, const JobState*>& jobs, const 
   };
   for (const auto& [name, job] : jobs) {
     const int wanted = slots_wanted(*job);
-    if (!job->live || job->stopping || wanted == 0) continue;
+    if (!job->live || job->stopping || job->finished || wanted == 0) continue;
     const size_t keeps = kept(*job, slots).size();
     if (static_cast<int>(keeps) == wanted || keeps == job->granted.size()) continue;
     int coming = 0, waiting = 0;  // slots that are free, or will be; that wait for a move, too

@@ -31,6 +31,7 @@ struct JobState {
   bool stopping = false;     // ... and was told to stop
   TimePoint kill_at;         // ... and is killed at this time
   bool scaling = false;      // a scale request has no answer yet
+  bool finished = false;     // its training is: the program goes on, on the slots that it has
   std::vector<int> granted;  // slots that the runner may use
   bool restarts = false;     // it takes other slots only by a restart: a command
 };

@@ -18,6 +18,8 @@ constexpr const char* kBriefColumns =
     " restarts, starts, failures, service_s, min_replicas, max_replicas, suspended, cancelled,"
     " CASE WHEN replicas > 0 THEN hints ELSE '' END, exit_code";
 
+// A database of an earlier version lacks the jobs' column start_cost_s until a service of this one
+// opens it. Earlier versions use one that has it, so the number stays.
 constexpr const char* kSchema1 = R"sql(
 CREATE TABLE jobs (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, spec TEXT NOT NULL,
@@ -26,7 +28,7 @@ CREATE TABLE jobs (
   replicas INTEGER NOT NULL, slots TEXT NOT NULL, restarts INTEGER NOT NULL,
   starts INTEGER NOT NULL, failures INTEGER NOT NULL, service_s REAL NOT NULL,
   min_replicas INTEGER NOT NULL, max_replicas INTEGER NOT NULL, suspended INTEGER NOT NULL,
-  cancelled INTEGER NOT NULL, hints TEXT NOT NULL, exit_code INTEGER) STRICT;
+  cancelled INTEGER NOT NULL, hints TEXT NOT NULL, exit_code INTEGER, start_cost_s REAL) STRICT;
 CREATE INDEX jobs_unfinished ON jobs (id) WHERE ended_s IS NULL;
 CREATE TABLE events (
   id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, time_s REAL NOT NULL,
@@ -36,6 +38,7 @@ CREATE TABLE facts (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 PRAGMA user_version = 1;
 )sql";
 
+// After one of these lists start_cost_s is column 23.
 JobRecord job_of(const Statement& row, const std::string& path) {
   JobRecord job;
   job.id = row.integer(0);
@@ -64,10 +67,11 @@ JobRecord job_of(const Statement& row, const std::string& path) {
   job.cancelled = row.integer(20) != 0;
   job.hints = row.text(21);
   job.exit_code = row.optional_integer(22);
+  job.start_cost_s = row.optional_real(23);
   return job;
 }
 
-// Every column but id, as parameters 1 to 22.
+// Every column but id and start_cost_s, as parameters 1 to 22.
 void bind_job(Statement& statement, const JobRecord& job) {
   const auto text = [&](int parameter, std::string_view value) {
     statement.bind(parameter, value);
@@ -115,14 +119,24 @@ JobStore::JobStore(const std::string& path, Database::Mode mode) : database_(pat
         "version, or set ADAPTDL_LOCAL_STATE to another folder",
         path, version, kSchema);
   }
-  if (version == kSchema) return;
   if (mode == Database::Mode::read) {
-    fail("{}: has no tables; the service creates them: run `adaptdl serve`", path);
+    if (version < kSchema) {
+      fail("{}: has no tables; the service creates them: run `adaptdl serve`", path);
+    }
+    if (!has_start_cost()) start_cost_ = "NULL";
+    return;
   }
-  // Another service may have created them meanwhile.
+  if (version == kSchema && has_start_cost()) return;
+  // Another service may have done it meanwhile.
   write(Sync::now, [&] {
     if (database_.user_version() == 0) database_.execute(kSchema1);
+    if (!has_start_cost()) database_.execute("ALTER TABLE jobs ADD COLUMN start_cost_s REAL");
   });
+}
+
+bool JobStore::has_start_cost() {
+  return database_.prepare("SELECT 1 FROM pragma_table_info('jobs') WHERE name = 'start_cost_s'")
+      .step();
 }
 
 void JobStore::write(Sync sync, const std::function<void()>& statements) {
@@ -159,9 +173,9 @@ void JobStore::update(const JobRecord& job, Sync sync, const EventRecord* event)
         "UPDATE jobs SET name=?1, spec=?2, token=?3, phase=?4, reason=?5, message=?6, why=?7,"
         " submitted_s=?8, started_s=?9, ended_s=?10, replicas=?11, slots=?12, restarts=?13,"
         " starts=?14, failures=?15, service_s=?16, min_replicas=?17, max_replicas=?18,"
-        " suspended=?19, cancelled=?20, hints=?21, exit_code=?22 WHERE id=?23");
+        " suspended=?19, cancelled=?20, hints=?21, exit_code=?22, start_cost_s=?24 WHERE id=?23");
     bind_job(statement, job);
-    statement.bind(23, job.id).run();
+    statement.bind(23, job.id).bind(24, job.start_cost_s).run();
     if (event != nullptr) insert(*event, kKeptEvents);
   });
 }
@@ -174,8 +188,8 @@ void JobStore::remove(const std::string& name) {
 }
 
 std::optional<JobRecord> JobStore::find(const std::string& name) {
-  static const std::string sql = fmt::format("SELECT {} FROM jobs WHERE name=?", kColumns);
-  Statement row = database_.prepare(sql);
+  Statement row =
+      database_.prepare(fmt::format("SELECT {}, {} FROM jobs WHERE name=?", kColumns, start_cost_));
   row.bind(1, std::string_view(name));
   if (!row.step()) return std::nullopt;
   return job_of(row, database_.path());
@@ -183,8 +197,8 @@ std::optional<JobRecord> JobStore::find(const std::string& name) {
 
 void JobStore::select(const char* columns, const char* condition,
                       const std::function<void(JobRecord&)>& each) {
-  Statement row =
-      database_.prepare(fmt::format("SELECT {} FROM jobs {} ORDER BY id", columns, condition));
+  Statement row = database_.prepare(
+      fmt::format("SELECT {}, {} FROM jobs {} ORDER BY id", columns, start_cost_, condition));
   while (row.step()) {
     JobRecord job = job_of(row, database_.path());
     each(job);

@@ -37,6 +37,7 @@ struct JobRecord {
   bool suspended = false, cancelled = false;
   std::string hints;  // the newest, as JSON; "" if none
   std::optional<int64_t> exit_code;
+  std::optional<double> start_cost_s;  // how long it took last to use new slots
 
   bool ended() const { return ended_s.has_value(); }
 };
@@ -93,10 +94,12 @@ class JobStore {
  private:
   void write(Sync sync, const std::function<void()>& statements);  // one transaction
   void insert(const EventRecord& event, int keep);
+  bool has_start_cost();
   void select(const char* columns, const char* condition,
               const std::function<void(JobRecord&)>& each);
 
   Database database_;
+  const char* start_cost_ = "start_cost_s";  // column; "NULL" if the database lacks it
 };
 
 }  // namespace adaptdl::local

@@ -66,6 +66,7 @@ void sweep_incoming(const LocalPaths& paths, const KnownJob& known, Seconds age)
       }
     } catch (const Error& error) {
       log_warning("{}; the folder is kept", error.what());
+      continue;  // with those behind it
     }
     if (age.count() > 0) return;  // one at a time: it may be large
   }

@@ -113,6 +113,40 @@ TEST_CASE("a job that has measured nothing is ranked by jobs like it, else by wh
   CHECK_FALSE(weighs_more());
 }
 
+TEST_CASE("a job's rank does not depend on the kind of accelerator that it is on") {
+  Snapshot snapshot = alike(2);
+  for (JobSnapshot& job : snapshot.jobs) {
+    job.hints.remaining_progress = 1e6;
+    job.hints.kinds["slow"].perf = job.hints.perf;
+    PerfParams& present = *job.hints.perf;
+    present.alpha_c /= 4;
+    present.beta_c /= 4;
+    job.hints.kinds["very fast"].perf = present;
+  }
+  snapshot.jobs[0].hints.perf = snapshot.jobs[0].hints.kinds["slow"].perf;
+  snapshot.jobs[1].hints.remaining_progress = 1.1e6;  // the other one ends first on any kind
+  const auto weights = job_weights(snapshot, kWeights);
+  CHECK(weights[0] > weights[1]);
+}
+
+TEST_CASE("what a job has had of several GPUs for each replica is time of these together") {
+  Snapshot snapshot = alike(2);
+  snapshot.jobs[0].hints.remaining_progress = 1e6;
+  snapshot.jobs[1].hints = {};
+  const auto weighs_more = [&](double gpu_seconds) {
+    snapshot.jobs[1].attained_service = gpu_seconds;
+    const auto weights = job_weights(snapshot, kWeights);
+    return weights[1] > weights[0];
+  };
+  double limit = 1;  // of GPU seconds
+  while (weighs_more(limit)) limit *= 2;
+  snapshot.jobs[1].request = {4};
+  CHECK(weighs_more(2 * limit));
+  CHECK_FALSE(weighs_more(4 * limit));
+  snapshot.resources = {"cpu"};  // in millicores, and service in replicas
+  CHECK_FALSE(weighs_more(limit));
+}
+
 TEST_CASE("no weight is below the least") {
   Snapshot snapshot = alike(50);
   for (size_t j = 0; j < 50; ++j) {

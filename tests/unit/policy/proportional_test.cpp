@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <doctest/doctest.h>
 
 #include "core/goodput/goodput_table.h"
@@ -55,6 +56,45 @@ TEST_CASE("a job that no cluster of these nodes can run keeps nobody from what i
     snapshot.jobs[1].min_replicas = least;
     CHECK((replicas(snapshot)[0] == 8) == (least == 9));
   }
+}
+
+// Alike jobs whose replicas need something besides a GPU, of which the first one has taken all.
+Snapshot scarce(int jobs, const char* resource, const std::vector<int64_t>& of_nodes) {
+  Snapshot snapshot = alike(jobs);
+  snapshot.resources.emplace_back(resource);
+  snapshot.nodes.clear();
+  NodeList taken;
+  for (size_t n = 0; n < of_nodes.size(); ++n) {
+    snapshot.nodes.push_back({fmt::format("node-{}", n), "", {8, of_nodes[n]}});
+    taken.insert(taken.end(), static_cast<size_t>(std::min<int64_t>(8, of_nodes[n])),
+                 static_cast<int>(n));
+  }
+  for (JobSnapshot& job : snapshot.jobs) job.request.push_back(1);
+  snapshot.jobs[0].nodes = std::move(taken);
+  return snapshot;
+}
+
+TEST_CASE("what is scarce is shared like GPUs, and no job waits for the end of another one") {
+  const auto counts = [](const Snapshot& snapshot) {
+    std::vector<size_t> all;
+    for (const JobDecision& job :
+         make_policy("proportional", {{"idle", 2.0}})->decide(snapshot, 1, {}).jobs) {
+      all.push_back(job.nodes.size());
+    }
+    std::ranges::sort(all);
+    return all;
+  };
+  CHECK(counts(scarce(2, "memory", {3})) == std::vector<size_t>{1, 2});
+  CHECK(counts(scarce(3, "memory", {3})) == std::vector<size_t>{1, 1, 1});
+  CHECK(counts(scarce(4, "memory", {4, 4})) == std::vector<size_t>{2, 2, 2, 2});
+  // Only one of the nodes may be used.
+  CHECK(counts(scarce(2, "node-selector:pool=a", {0, 1 << 20})) == std::vector<size_t>{4, 4});
+}
+
+TEST_CASE("a job that finds no room is told what lacks") {
+  Snapshot memory = scarce(2, "memory", {3});
+  for (JobSnapshot& job : memory.jobs) job.min_replicas = 2;
+  CHECK(answer(memory).jobs[1].why.find("too little memory is free for ") != std::string::npos);
 }
 
 TEST_CASE("a job whose smallest size is slower than one replica runs where nobody else wants to") {

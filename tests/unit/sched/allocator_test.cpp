@@ -258,6 +258,27 @@ TEST_CASE("the accelerator resource is counted first, cores where there is none"
   CHECK(problems.empty());
 }
 
+TEST_CASE("accelerators of all vendors are counted, whole GPUs before their slices") {
+  const auto counted = [](const Resources& of_node, const Resources& of_job = {{"cpu", 1000}}) {
+    std::vector<std::string> problems;
+    ClusterJob job;
+    job.name = "job";
+    job.request = of_job;
+    return policy_input({{"a", "", of_node}}, {job}, 0, problems).resources[0];
+  };
+  for (const char* name : {"google.com/tpu", "habana.ai/gaudi", "nvidia.com/mig-1g.5gb",
+                           "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}) {
+    CHECK(counted({{"cpu", 8000}, {name, 4}}) == name);
+  }
+  CHECK(counted({{"cpu", 8000}, {"gpu.intel.com/memory.max", 1 << 30}, {"other.com/nic", 2}}) ==
+        "cpu");
+  CHECK(counted({{"nvidia.com/gpu", 2}, {"nvidia.com/mig-1g.5gb", 7}}) == "nvidia.com/gpu");
+  CHECK(counted({{"nvidia.com/gpu", 0}, {"nvidia.com/mig-1g.5gb", 7}}) == "nvidia.com/mig-1g.5gb");
+  const Resources neuron = {{"aws.amazon.com/neuron", 1}, {"aws.amazon.com/neuroncore", 2}};
+  CHECK(counted(neuron) == "aws.amazon.com/neuroncore");
+  CHECK(counted(neuron, {{"aws.amazon.com/neuron", 1}}) == "aws.amazon.com/neuron");
+}
+
 // A taint or a label of GPU nodes has their name, and nodes have plenty of it.
 TEST_CASE("conditions are not counted, whatever their names") {
   const std::string taint = "without:nvidia.com/gpu=present:NoSchedule",

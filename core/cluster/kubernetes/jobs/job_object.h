@@ -72,7 +72,7 @@ struct JobStatus {
   std::optional<double> retry_delay_s;    // the last delay before creating refused pods again
   std::optional<double> group_started_s;  // when the group's pods were created
   std::optional<double> held_since_s;     // since when the job holds `replicas`
-  double attained_service = 0;            // GPU (or replica) seconds
+  double attained_service = 0;            // GPU seconds, see service_rate()
   Json train;                             // hints as received; null if none
   std::vector<JobCondition> conditions;
   // Of a job that rescales live. The ranks of the pods that have led the group after that of rank

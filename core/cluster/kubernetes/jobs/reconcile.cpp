@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/cluster/kubernetes/scheduler_view.h"
 #include "core/formats/json_fields.h"
 #include "core/job/phase.h"
 #include "core/job/worker_environment.h"
@@ -449,7 +450,7 @@ void Reconciler::pending(std::string_view reason, const std::string& message) {
 void Reconciler::count_service() {
   if (status_.phase == phase_name(JobPhase::stopping) || !status_.held_since_s) return;
   status_.attained_service +=
-      status_.replicas * std::max(0.0, cluster_.now_s - *status_.held_since_s);
+      service_rate(job_) * status_.replicas * std::max(0.0, cluster_.now_s - *status_.held_since_s);
   status_.held_since_s = cluster_.now_s;
   status_.replicas = 0;
 }

@@ -34,22 +34,40 @@ int run_training(const GrantedJob& job, const JobFolder& folder, const std::vect
                              ? launch::ProgramKind::archive
                              : launch::program_kind(options.program),
                          options.program, options);
+  if (options.gpus > 0 && !options.worker_image.empty() &&
+      launch::choose_gpus("auto", options.libtorch_dir) == 0) {
+    talk("the worker or LibTorch does not support GPUs: the replicas train on the cores");
+    options.gpus = 0;
+    options.bound = false;  // the slots are no cores
+  }
   for (const auto& [name, value] : job.spec.environment) setenv(name.c_str(), value.c_str(), 1);
   const std::string& directory = job.grant.directory;
   if (!directory.empty() && chdir(directory.c_str()) != 0) {
     fail_errno(errno, directory + ": cannot enter this folder");
   }
+  std::shared_ptr<launch::TensorBoard> charts;
   if (!job.grant.tensorboard.empty()) {
-    const auto charts =
-        std::make_shared<launch::TensorBoard>(job.grant.tensorboard, job.grant.name);
-    sinks.push_back([charts](const Json& event) { charts->event(event); });
+    charts = launch::charts_if_possible(job.grant.tensorboard, job.grant.name, talk);
   }
-  return launch::run(options, sinks, talk);
+  if (charts) sinks.push_back([charts](const Json& event) { charts->event(event); });
+  const int code = launch::run(options, sinks, talk);
+  if (charts && !charts->problem().empty()) talk(charts->problem());
+  return code;
+}
+
+// The job would use others than the GPUs that it was granted, by their numbers.
+void keep_granted_gpus(GrantedJob& job, const launch::Talk& talk) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}) {
+    if (job.spec.environment.erase(name) == 0) continue;
+    talk(fmt::format("{} in the job's environment has no effect: the service chooses its GPUs",
+                     name));
+  }
 }
 
 int run_job(const JobFolder& folder, const std::vector<int>& slots, const std::string& supervisor,
             const launch::Talk& talk) {
-  const GrantedJob job = read_granted_job(folder);
+  GrantedJob job = read_granted_job(folder);
+  if (job.grant.on_gpus()) keep_granted_gpus(job, talk);
   const auto events = std::make_shared<EventFileSink>(folder.events_file());
   const std::vector<launch::EventSink> sinks{[events](const Json& event) { events->event(event); }};
   if (job.spec.kind != JobSpec::Kind::command) return run_training(job, folder, slots, sinks, talk);

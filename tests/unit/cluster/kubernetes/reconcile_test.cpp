@@ -212,6 +212,16 @@ TEST_CASE("a running job whose pods went while nobody looked stops, and then sta
   CHECK(decision.create.size() == 2);
 }
 
+TEST_CASE("a replica's service counts for each of its GPUs") {
+  JobObject job = running({"n1", "n2"});
+  Json changed = *job.pod_template;
+  changed["spec"]["containers"][0]["resources"] = {{"limits", {{"nvidia.com/gpu", 4}}}};
+  job.pod_template = std::make_shared<const Json>(changed);
+  job.status.replicas = 2;
+  job.status.held_since_s = kNow - 60;
+  CHECK(decide(job, {}).status.attained_service == doctest::Approx(4 * 120));
+}
+
 TEST_CASE("a node without room is given back") {
   JobObject job = running({"n1"});
   job.status.phase = "Starting";

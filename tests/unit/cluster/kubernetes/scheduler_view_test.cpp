@@ -161,6 +161,51 @@ TEST_CASE("a job") {
   CHECK_FALSE(seen.hints.rescale_cost_s);  // policies assume one
 }
 
+TEST_CASE("a start costs a live job what its pods took, and the time to load") {
+  const auto costs = [](const char* status) {
+    const JobObject job = read_sample({{"liveRescale", true}}, Json::parse(status));
+    const auto view = scheduler_view({node("n1")}, {}, {job}, PodSettings{}, kWall, 0);
+    return view.jobs.at(0).hints;
+  };
+  CHECK(costs("{}").start_cost_s == 30);
+  // The launcher tells only how long the others pause.
+  const JobHints known = costs(R"({"phase": "Running", "allocation": ["n1"],
+      "groupStartTime": "2026-01-31T07:59:00Z", "train": {"rescaleCost": 0.05},
+      "conditions": [{"type": "Ready", "status": "True",
+                      "lastTransitionTime": "2026-01-31T07:59:07Z"}]})");
+  CHECK(known.rescale_cost_s == 0.05);
+  CHECK(known.start_cost_s == 17);
+  // Its pods do not run now.
+  CHECK(costs(R"({"phase": "Starting", "allocation": ["n1"],
+      "groupStartTime": "2026-01-31T07:59:00Z",
+      "conditions": [{"type": "Ready", "status": "False",
+                      "lastTransitionTime": "2026-01-31T07:59:07Z"}]})")
+            .start_cost_s == 30);
+  CHECK_FALSE(scheduler_view({node("n1")}, {}, {read_sample()}, PodSettings{}, kWall, 0)
+                  .jobs.at(0)
+                  .hints.start_cost_s);
+}
+
+TEST_CASE("service is counted in GPUs, of jobs without GPUs in replicas") {
+  const auto service_s = [](const Json& limits) {
+    JobObject job = read_sample();
+    Json changed = *job.pod_template;
+    changed["spec"]["containers"][0]["resources"] = {{"limits", limits}};
+    job.pod_template = std::make_shared<const Json>(changed);
+    job.status.attained_service = 100;
+    job.status.replicas = 2;
+    job.status.held_since_s = kWall - 60;
+    const auto view = scheduler_view({node("n1")}, {}, {job}, PodSettings{}, kWall, 0);
+    return view.jobs.at(0).attained_service;
+  };
+  CHECK(service_s({{"cpu", 4}}) == 100 + 2 * 60);
+  CHECK(service_s({{"nvidia.com/gpu", 8}}) == 100 + 8 * 2 * 60);
+  CHECK(service_s({{"google.com/tpu", 4}}) == 100 + 4 * 2 * 60);
+  CHECK(service_s({{"nvidia.com/gpu", 0}}) == 100 + 2 * 60);
+  // Of a share of a GPU also its memory is requested.
+  CHECK(service_s({{"nvidia.com/gpu", 1}, {"nvidia.com/gpumem", 8000}}) == 100 + 2 * 60);
+}
+
 TEST_CASE("a job has measured itself on kinds of accelerators") {
   NodeFacts fast = node("fast"), slow = node("slow");
   fast.accelerator = "A100";

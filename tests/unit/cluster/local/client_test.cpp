@@ -42,6 +42,7 @@ TEST_CASE("a service is named by its lock: its process, or the host that shares 
     const auto held = try_lock(lock);
     REQUIRE(held);
     CHECK(service_elsewhere() == "far-away");
+    CHECK_THROWS_WITH_AS(refuse_elsewhere(), doctest::Contains("host far-away uses"), Error);
     CHECK_THROWS_WITH_AS(request_service({{"request", "hello"}}),
                          doctest::Contains("the adaptdl service of host far-away uses"), Error);
     write(own + " " + host_name() + "\n");

@@ -195,6 +195,37 @@ TEST_CASE("job driver: what a killed runner leaves is killed before others get i
   CHECK(left.wait().value == SIGKILL);
 }
 
+TEST_CASE("job driver: a job whose training is finished keeps what its replicas hold, no more") {
+  Drive drive;
+  drive.write_runner(getpid(), boot_id());
+  int scales = 0, answers = 0;
+  launch::ControlServer control(drive.job_folder.control_socket(), [&](const Json& request) {
+    ++answers;
+    scales += request["request"] == "scale" ? 1 : 0;
+    return Json{{"replicas", 1}, {"target", 1}, {"slots", {0}}, {"finished", true}};
+  });
+  drive.driver.adopt();
+  ActiveJob& job = drive.job();
+  drive.slots.hold("a", {0, 1});
+  job.state.granted = {0, 1};
+  job.state.wanted = 2;
+  job.change = {Monotonic::now(), true};
+  drive.jobs.take_changed();
+  REQUIRE(soon([&] {
+    drive.driver.take_news();
+    drive.driver.advance();
+    control.serve();
+    return answers == 2;
+  }));
+  CHECK(scales == 0);
+  CHECK(job.state.granted == std::vector<int>{0});
+  CHECK(job.state.wanted == 1);
+  CHECK_FALSE(job.change);
+  CHECK(drive.slots.free() == 1);
+  CHECK(drive.jobs.take_changed());
+  CHECK(job.record.phase == "Running");
+}
+
 TEST_CASE("job driver: a runner that is found again learns where the supervisor is now") {
   Drive drive;
   drive.write_runner(getpid(), boot_id());

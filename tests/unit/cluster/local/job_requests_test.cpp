@@ -133,6 +133,17 @@ TEST_CASE("a job is stopped also if its cancellation cannot be stored yet") {
   CHECK(desk.jobs.retry_at() == TimePoint::max());
 }
 
+TEST_CASE("who cancels or deletes a job that runs elsewhere hears where") {
+  Desk desk;
+  desk.submit("a");
+  ActiveJob& job = *desk.jobs.find("a");
+  job.record.reason = kRunsElsewhere;
+  job.record.message = "its runner runs on far-away";
+  CHECK(desk.ask("cancel", "a")["message"] == "its runner runs on far-away");
+  CHECK_THROWS_WITH_AS(desk.ask("delete", "a"), "job a has not ended: its runner runs on far-away",
+                       Error);
+}
+
 TEST_CASE("a job that has ended stays so, also while its end is not on disk") {
   Desk desk;
   desk.submit("a");

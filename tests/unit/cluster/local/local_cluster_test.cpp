@@ -69,6 +69,27 @@ TEST_CASE("a job is on the kind of slots that the scheduler gave it") {
   CHECK(job.state.kind == 0);
 }
 
+TEST_CASE("what a start costs a job is known to the next service") {
+  Lab lab;
+  ActiveJob& job = lab.add("a");
+  job.start_s = 7;
+  lab.jobs.save(job);
+  CHECK(lab.seen("a").hints.start_cost_s == 7);
+  ActiveJobs next(join_path(lab.folder.path(), "state.db"));
+  const auto loaded = next.load(lab.machine);
+  REQUIRE(loaded.size() == 1);
+  CHECK(loaded[0].job->start_s == 7);
+}
+
+TEST_CASE("a job whose training is finished cannot be scaled any more") {
+  Lab lab;
+  ActiveJob& job = lab.running("a", {0}, 1);
+  CHECK(lab.seen("a").preemptible);
+  job.state.finished = true;
+  CHECK_FALSE(lab.seen("a").preemptible);
+  CHECK(lab.seen("a").max_replicas == 1);
+}
+
 TEST_CASE("a job goes only to the kinds of slots that it names") {
   Lab lab;
   lab.add("a").spec.request.accelerators = {"Large"};

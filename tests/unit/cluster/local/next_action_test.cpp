@@ -65,6 +65,17 @@ TEST_CASE("a live job is told of other slots, one request at a time") {
   CHECK(next_action("job", job, with_free(2), kNow).kind == Kind::none);
 }
 
+TEST_CASE("a job whose training is finished keeps its slots until it ends or is stopped") {
+  JobState job;
+  job.live = job.finished = true;
+  job.granted = {0, 2};
+  for (job.wanted = 1; job.wanted <= 3; ++job.wanted) {
+    CHECK(next_action("job", job, with_free(2), kNow).kind == Kind::none);
+  }
+  job.wanted = 0;
+  CHECK(next_action("job", job, with_free(2), kNow).kind == Kind::stop);
+}
+
 TEST_CASE("a job that is to have nothing stops, and is killed if it does not") {
   JobState job;
   job.live = true;

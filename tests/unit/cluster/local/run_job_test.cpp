@@ -5,12 +5,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/base/files.h"
 #include "core/base/system.h"
 #include "core/cluster/local/runner/granted_job.h"
 
 using namespace adaptdl;
 using namespace adaptdl::local;
+
+TEST_CASE("a job uses the GPUs that it was granted, not those that its environment names") {
+  const TemporaryDirectory directory;
+  const JobFolder folder{directory.path()};
+  Grant grant;
+  grant.name = "a";
+  grant.directory = directory.path();
+  grant.slot_kind = "gpu";
+  replace_file(folder.job_file(), job_file_text(R"({"format":1,"kind":"command","program":"true",
+                                 "environment":{"CUDA_VISIBLE_DEVICES":"1","OTHER":"2"}})",
+                                                grant));
+  const pid_t runner = fork();
+  if (runner == 0) {
+    try {
+      run_job_folder(folder, {0});
+    } catch (const Error&) {  // without a GPU
+    }
+    _exit(0);
+  }
+  REQUIRE(waitpid(runner, nullptr, 0) == runner);
+  const std::string said = read_file(folder.runner_log(), 1 << 20);
+  CHECK(said.find("CUDA_VISIBLE_DEVICES in the job's environment has no effect") !=
+        std::string::npos);
+}
 
 TEST_CASE("a job has nothing of the shell that started the service but its PATH") {
   const TemporaryDirectory directory;

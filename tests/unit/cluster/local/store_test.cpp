@@ -55,6 +55,7 @@ TEST_CASE("what was stored is read again, also by somebody else meanwhile") {
   job.suspended = true;
   job.hints = "{}";
   job.exit_code = 10;
+  job.start_cost_s = 11.5;
   store.update(job);
 
   JobStore reader(folder.file("state.db"), Database::Mode::read);
@@ -82,6 +83,7 @@ TEST_CASE("what was stored is read again, also by somebody else meanwhile") {
   CHECK(!seen->cancelled);
   CHECK(seen->hints == "{}");
   CHECK(seen->exit_code == 10);
+  CHECK(seen->start_cost_s == 11.5);
   CHECK(!reader.find("b"));
 
   reader.all_briefly([&](JobRecord& brief) {
@@ -173,6 +175,19 @@ TEST_CASE("a newer form is refused, a file that is no database as well") {
   write_file_atomic(path, std::string(5000, 'x'));
   CHECK_THROWS_WITH_AS(JobStore(path, Database::Mode::write),
                        doctest::Contains("file is not a database"), Error);
+}
+
+TEST_CASE("a database of a version that did not keep the costs of starts is read, and extended") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("state.db");
+  JobRecord job = some_job("a");
+  JobStore(path, Database::Mode::write).add(job);
+  Database(path, Database::Mode::write).execute("ALTER TABLE jobs DROP COLUMN start_cost_s");
+  CHECK(JobStore(path, Database::Mode::read).find("a"));
+  JobStore store(path, Database::Mode::write);
+  job.start_cost_s = 2;
+  store.update(job);
+  CHECK(JobStore(path, Database::Mode::read).find("a")->start_cost_s == 2);
 }
 
 TEST_CASE("facts are kept") {
