@@ -17,6 +17,11 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
 
+#define ADAPTDL_DEVICE_ALLOCATOR (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11)
+#if ADAPTDL_DEVICE_ALLOCATOR
+#include <c10/core/CachingDeviceAllocator.h>
+#endif
+
 static_assert(TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 6),
               "LibTorch 2.6 or later is needed");
 
@@ -25,5 +30,17 @@ namespace adaptdl {
 // The node that collects a leaf's gradient: a shared_ptr, an intrusive_ptr from 2.15 on.
 using GradAccumulator =
     decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+
+// Has LibTorch give back what it keeps of a device's memory for later tensors, if less than `room`
+// bytes are free for others there. Before 2.11, only its CUDA library can.
+inline void free_unused([[maybe_unused]] at::Device device, [[maybe_unused]] size_t room) {
+#if ADAPTDL_DEVICE_ALLOCATOR
+  auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  try {
+    if (allocator && allocator->getMemoryInfo(device.index()).first < room) allocator->emptyCache();
+  } catch (const c10::Error&) {  // who needs the memory tells
+  }
+#endif
+}
 
 }  // namespace adaptdl

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <dlfcn.h>
+#include <string_view>
 
 #include "core/base/error.h"
 
@@ -25,6 +26,11 @@ struct Memory {
 struct Utilization {
   unsigned gpu, memory;  // percent
 };
+
+// "GPU-" and "MIG-" say of what it is, and no two things have the same UUID.
+std::string_view without_kind(std::string_view uuid) {
+  return uuid.starts_with("GPU-") || uuid.starts_with("MIG-") ? uuid.substr(4) : uuid;
+}
 
 }  // namespace
 
@@ -92,8 +98,11 @@ Gpu Nvml::examine(Device device) const {
 }
 
 std::optional<size_t> Nvml::find(const std::string& uuid) const {
+  const auto same = [wanted = without_kind(uuid)](const std::string& each) {
+    return without_kind(each) == wanted;
+  };
   for (size_t i = 0; i < gpus_.size(); ++i) {
-    if (gpus_[i].uuid == uuid || std::ranges::count(gpus_[i].parts, uuid) > 0) return i;
+    if (same(gpus_[i].uuid) || std::ranges::any_of(gpus_[i].parts, same)) return i;
   }
   return std::nullopt;
 }

@@ -43,6 +43,7 @@ class Nvml {
   int cuda() const { return cuda_; }  // the newest CUDA that it runs, as major * 1000 + minor * 10
   const std::vector<Gpu>& gpus() const { return gpus_; }  // in the order of their PCI addresses
   // The index of the GPU with this UUID, or of which the part has it; nothing if there is none.
+  // CUDA tells the UUID of a part without "MIG-": "GPU-" may stand before it, too.
   std::optional<size_t> find(const std::string& uuid) const;
   // `gpu`: an index into gpus().
   GpuLoad load(size_t gpu) const;

@@ -163,7 +163,8 @@ Section data() {
               "continuous", any(),
               "Each place in a batch goes on with the samples in order: for models that carry "
               "state from one window of a text to the next. Not shuffled; validation_fraction "
-              "takes the last samples."),
+              "takes the last samples. An epoch of schedules is one of whole batches, as with "
+              "drop_last."),
           field<&S::shuffle_buffer>("shuffle_buffer", between(0, 1 << 30),
                                     "Samples of a program's stream that are shuffled together; a "
                                     "replica keeps its own of them in memory. 0: shuffle only the "
@@ -413,7 +414,8 @@ Section schedule() {
                            "cosine", "cosine_restarts", "one_cycle", "warmup", "plateau"}}),
           field<&S::epochs>(
               "epochs", at_least(0),
-              "Length of the part; 0, in the last part only: to the end of training.",
+              "Length of the part; 0, in the last part only: to the end of training by the setting "
+              "epochs, even if max_steps or max_time ends it before.",
               {.unit = "epochs",
                .fallback = "to the end; required for warmup and before another part"}),
           field<&S::factor>("factor", at_least(0), "The factor.", {.applies = {"constant"}}),

@@ -1,5 +1,6 @@
 #include "runtime/archive/script_program.h"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <optional>
 #include <set>
@@ -25,24 +26,29 @@ std::string first_line_of(const std::exception& error) {
 }
 
 // The reason for a failure in a method, in one line. TorchScript prints the failing source first
-// and the reason last; the full text goes to the log.
+// and the reason last, of which CUDA's have more lines: how to find the cause. The full text goes
+// to the log.
 std::string cause(const std::string& text) {
   const size_t end = text.find_last_not_of(" \n");
   if (end == text.npos) return "no reason given";
   if (!text.starts_with("The following operation failed")) return text.substr(0, text.find('\n'));
   log_warning("{}", text);
-  const size_t start = text.rfind('\n', end) + 1;  // npos + 1 is 0
-  std::string line = text.substr(start, end + 1 - start);
-  const std::string noise = "RuntimeError: ";
-  return line.starts_with(noise) ? line.substr(noise.size()) : line;
+  const std::string noise = "\nRuntimeError: ";
+  const size_t named = text.rfind(noise);
+  size_t start =
+      named == text.npos ? text.npos : text.find_first_not_of(" \n", named + noise.size());
+  if (start == text.npos) start = text.rfind('\n', end) + 1;  // npos + 1 is 0
+  return text.substr(start, std::min(text.find('\n', start), end + 1) - start);
 }
 
 Module load(const std::string& path, at::Device device) {
   try {
     return torch::jit::load(path, device);
   } catch (const std::exception& error) {
+    const std::string reason = first_line_of(error);
+    if (reason.starts_with("CUDA")) fail("{}: not loaded: {}", path, reason);
     fail("{}: not a TorchScript archive that can be loaded ({}); write it with torch.jit.save",
-         path, first_line_of(error));
+         path, reason);
   }
 }
 

@@ -35,6 +35,10 @@ class Device {
   // Divides each; integers are truncated towards zero.
   virtual void divide(void* data, size_t count, Type type, int divisor) = 0;
 
+  // Gives memory back to the device that is kept here for later, if others find little there. For
+  // any thread, also while another one computes.
+  virtual void make_room() = 0;
+
   // The calling thread's current stream, as the device's own library names it (a cudaStream_t).
   virtual void* stream() = 0;
 

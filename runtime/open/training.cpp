@@ -1,5 +1,6 @@
 #include "adaptdl/training.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -111,6 +112,18 @@ struct Training::Impl : Collectives {
   OpenLoop& in_loop(const char* caller) {
     if (!loop) fail("{} must stand in a loop over epochs()", caller);
     return *loop;
+  }
+
+  // The user who sets `epochs` sees its effect only in a loop that obeys the settings.
+  void tell_if_ignored(int64_t end) const {
+    const bool given = std::ranges::any_of(run.launch.overrides, [](const std::string& setting) {
+      return setting.starts_with("epochs=");
+    });
+    if (!given || run.spec.epochs == static_cast<double>(end)) return;
+    log_warning(
+        "--set epochs={:g} has no effect: the program trains until epoch {} by "
+        "remaining_epochs_until(); a loop over epochs() obeys the settings",
+        run.spec.epochs, end);
   }
 
   std::optional<int64_t> next_epoch() {
@@ -236,6 +249,7 @@ Sequence<int64_t> Training::remaining_epochs_until(int64_t end) {
   self.checked([&] {
     if (self.loop) fail("remaining_epochs_until() must come before the loop");
     if (end < 1) fail("remaining_epochs_until({}): there is no such epoch", end);
+    self.tell_if_ignored(end);
     self.run.spec.epochs = static_cast<double>(end);
   });
   return epochs();

@@ -1,12 +1,14 @@
 #include "runtime/optim/optimizer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
 
 #include <torch/nn/utils/clip_grad.h>
 
 #include "core/base/error.h"
+#include "runtime/gns/kernels.h"
 #include "runtime/torch_compat.h"
 
 namespace adaptdl {
@@ -21,13 +23,29 @@ std::vector<std::string> names_of(const ParameterState& state) {
   return names;
 }
 
+bool plain_floats(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
+}
+
+// LibTorch's norm depends on the number of threads: replicas on unlike CPUs would train apart.
+void clip_plain_norm(const std::vector<at::Tensor>& gradients, double most) {
+  double squares = 0;
+  for (const at::Tensor& each : gradients) {
+    squares += gns::sum_squares(each.const_data_ptr<float>(), static_cast<size_t>(each.numel()));
+  }
+  const double factor = std::min(most / (std::sqrt(squares) + 1e-6), 1.0);
+  if (factor != 1) at::_foreach_mul_(gradients, factor);
+}
+
 void clip_norm(const std::vector<at::Tensor>& parameters, double most) {
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& each : parameters) {
     if (each.grad().defined()) gradients.push_back(each.grad());
   }
+  if (gradients.empty()) return;
+  if (std::ranges::all_of(gradients, plain_floats)) return clip_plain_norm(gradients, most);
   const auto on_cpu = [](const at::Tensor& each) { return each.device().is_cpu(); };
-  if (std::ranges::any_of(gradients, on_cpu) || gradients.empty()) {
+  if (std::ranges::any_of(gradients, on_cpu)) {
     torch::nn::utils::clip_grad_norm_(parameters, most);
     return;
   }
@@ -73,6 +91,7 @@ Optimizer::Optimizer(const OptimizerSpec& spec, std::vector<NamedTensor> paramet
       rules_.push_back(make_update_rule(spec_.kind, settings));
     }
     members_.push_back(std::move(members[g]));
+    entry_of_.push_back(static_cast<int>(g));
     base_lr_.push_back(settings.lr);
   }
 }

@@ -33,6 +33,9 @@ class Optimizer {
 
   int group_count() const { return static_cast<int>(base_lr_.size()); }
   int group_of(size_t parameter) const { return group_of_[parameter]; }
+  // As BatchScale::group: 0 is the group of the parameters that no entry of the settings matches,
+  // which may not exist, i that of the i-th entry.
+  int entry_of(int group) const { return entry_of_[static_cast<size_t>(group)]; }
 
   // Learning rate of a group before schedule and scaling rule.
   double base_lr(int group) const { return base_lr_[group]; }
@@ -79,6 +82,7 @@ class Optimizer {
   std::vector<ParameterState> states_;          // by parameter
   std::vector<std::vector<at::Tensor>> spare_;  // by parameter; or empty
   std::vector<std::vector<size_t>> members_;    // by group
+  std::vector<int> entry_of_;                   // by group
   std::vector<double> base_lr_;                 // by group
   std::vector<std::unique_ptr<UpdateRule>> rules_;
 };

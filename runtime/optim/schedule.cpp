@@ -28,7 +28,7 @@ double line(double start, double end, double position) {
   return start + (end - start) * position;
 }
 
-// The position, from 0 to below 1, in the interval that contains t.
+// The position, from 0 to below 1, in the interval that contains t; 1 where the part ends with one.
 double position_since_restart(const SchedulePart& part, double t) {
   const double m = part.multiplier, first = part.every_epochs;
   double begun = 0, length = first;
@@ -39,7 +39,24 @@ double position_since_restart(const SchedulePart& part, double t) {
   } else {
     begun = first * count_of_steps(t, first);
   }
-  return std::max(0.0, (t - begun) / length);
+  const double position = std::max(0.0, (t - begun) / length);
+  const bool ends = part.epochs > 0 && t + kRounding >= part.epochs;
+  return ends && position <= kRounding ? 1 : position;
+}
+
+// What a plateau watches.
+std::string metric_of(const SchedulePart& part) {
+  return part.metric.empty() ? "loss" : part.metric;
+}
+
+[[noreturn]] void refuse_metric(size_t index, const SchedulePart& part,
+                                const std::set<std::string>& metrics) {
+  std::string known;
+  for (const std::string& name : metrics) known += (known.empty() ? "" : ", ") + name;
+  fail(
+      "schedule.{}: the plateau watches '{}', which validation_step does not return; it returns "
+      "{}; set schedule.{}.metric to one of these",
+      index, metric_of(part), known.empty() ? "nothing" : known, index);
 }
 
 // What one_cycle moves between three values.
@@ -151,15 +168,11 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
   const SchedulePart& part = parts_[index];
   if (part.kind != Kind::plateau) return;
 
-  const std::string name = part.metric.empty() ? "loss" : part.metric;
-  const auto found = metrics.find(name);
+  const auto found = metrics.find(metric_of(part));
   if (found == metrics.end()) {
-    std::string known;
-    for (const auto& [metric, value] : metrics) known += (known.empty() ? "" : ", ") + metric;
-    fail(
-        "schedule.{}: the plateau watches '{}', which validation_step does not return; it returns "
-        "{}; set schedule.{}.metric to one of these",
-        index, name, known.empty() ? "nothing" : known, index);
+    std::set<std::string> names;
+    for (const auto& [name, value] : metrics) names.insert(name);
+    refuse_metric(index, part, names);
   }
 
   Plateau& plateau = plateaus_[index];
@@ -191,6 +204,13 @@ void Schedule::on_validation(const std::map<std::string, double>& metrics, doubl
 bool Schedule::watches_validation() const {
   return std::any_of(parts_.begin(), parts_.end(),
                      [](const SchedulePart& part) { return part.kind == Kind::plateau; });
+}
+
+void Schedule::check_metrics(const std::set<std::string>& metrics) const {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const bool watches = parts_[i].kind == Kind::plateau;
+    if (watches && !metrics.contains(metric_of(parts_[i]))) refuse_metric(i, parts_[i], metrics);
+  }
 }
 
 nlohmann::json Schedule::state() const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,11 @@ class Schedule {
 
   // True if on_validation can change the schedule.
   bool watches_validation() const;
+
+  // Throws Error, as on_validation, if a plateau watches none of `metrics`.
+  void check_metrics(const std::set<std::string>& metrics) const;
+
+  double iterations_per_epoch() const { return iterations_per_epoch_; }
 
   // The plateaus' memory, for checkpoints and new replicas. load_state throws Error, and changes
   // nothing, if `state` is not of a schedule with the same parts.

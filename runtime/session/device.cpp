@@ -43,6 +43,13 @@ class Driver {
     return text;
   }
 
+  // Of the newest CUDA that it runs, as major * 1000 + minor * 10; nothing if it is not loaded.
+  std::optional<int> cuda() const {
+    int version = 0;
+    const auto get = find<int (*)(int*)>("cuDriverGetVersion");
+    return get && get(&version) == 0 ? std::optional(version) : std::nullopt;
+  }
+
   bool pin(void* memory, size_t bytes) const {
     constexpr unsigned kForAllContexts = 1;
     const auto lock = find<int (*)(void*, size_t, unsigned)>("cuMemHostRegister_v2");
@@ -69,6 +76,18 @@ class Driver {
   void* const handle_;
 };
 
+// What decides whether LibTorch finds a GPU.
+std::string circumstances() {
+  const std::optional<int> cuda = Driver().cuda();
+  std::string text =
+      cuda ? fmt::format("the driver runs CUDA up to {}.{}", *cuda / 1000, *cuda % 1000 / 10)
+           : "no driver of CUDA is loaded";
+  if (const auto visible = environment_variable("CUDA_VISIBLE_DEVICES", /*empty_counts=*/true)) {
+    text += fmt::format(", CUDA_VISIBLE_DEVICES is \"{}\"", *visible);
+  }
+  return text;
+}
+
 }  // namespace
 
 at::Device open_device(const std::string& name) {
@@ -84,7 +103,9 @@ at::Device open_device(const std::string& name) {
   }
   if (!at::globalContext().hasCUDA()) {
     fail(
-        "LibTorch finds no usable GPU (is the driver loaded?); to train without, use --device cpu");
+        "LibTorch finds no usable GPU ({}); `adaptdl doctor` says what does not fit together, "
+        "--device cpu trains without a GPU",
+        circumstances());
   }
   return at::Device(at::kCUDA, 0);
 }

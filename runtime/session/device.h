@@ -18,7 +18,8 @@ at::Device open_device(const std::string& name);
 std::string accelerator_kind(const at::Device& device);
 
 // The same for all processes that use this GPU, or this part of one, and for no other: as the CUDA
-// driver tells, such as "GPU-6fe1d0f5-...". "" if it does not, and for the CPU.
+// driver tells, such as "GPU-6fe1d0f5-..." (Nvml::find() knows parts by it, too). "" if it does
+// not, and for the CPU.
 std::string gpu_id(const at::Device& device);
 
 // By the CUDA driver, for a thread that has used the GPU; nothing for the CPU.

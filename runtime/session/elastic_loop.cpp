@@ -1,6 +1,8 @@
 #include "runtime/session/elastic_loop.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -16,7 +18,9 @@ int ElasticLoop::run() {
   const int64_t atomic = batch_policy_.initial(options_.replicas, options_.atomic_limit).atomic;
   const int64_t tried = try_atomic(atomic);
   if (tried < atomic) memory_limit_ = progress_.atomic_limit = tried;
-  if (validator_ && spec_.best) check_best_metric(spec_, validator_->metrics(tried));
+  if (validator_ && (spec_.best || schedule_.watches_validation())) {
+    check_metrics(tried);
+  }
   announce();
   bool member = session_.await_next();
   while (member) {
@@ -29,6 +33,20 @@ int ElasticLoop::run() {
     }
   }
   return leave(Outcome::left);
+}
+
+// So that a misspelt name does not end training at its first validation. Where memory does not
+// suffice for that, validations find a batch that fits, and tell then.
+void ElasticLoop::check_metrics(int64_t atomic) {
+  std::set<std::string> metrics;
+  try {
+    metrics = validator_->metrics(atomic);
+  } catch (const std::exception& error) {
+    if (out_of_memory(error)) return;
+    throw;
+  }
+  check_best_metric(spec_, metrics);
+  schedule_.check_metrics(metrics);
 }
 
 ElasticLoop::Outcome ElasticLoop::train_generation() {

@@ -18,6 +18,7 @@ class ElasticLoop : private TrainingReplica {
  private:
   // Returns when the generation ends, or throws: comm::Aborted if it broke, StepFailure if this
   // replica cannot go on, another Error if no replica can.
+  void check_metrics(int64_t atomic);  // of settings that name some
   Outcome train_generation();
   Outcome train_on();
   Outcome tick();  // one step or validation, and what follows from it

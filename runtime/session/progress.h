@@ -30,7 +30,7 @@ enum class EndedBy : int { nothing, epochs, max_steps, max_time, early_stopping,
 struct Progress {
   int64_t tick = 0;         // steps and validations finished; numbers what a member prepares
   int64_t step = 0;         // optimizer steps finished, skipped ones included
-  double iterations = 0;    // scale-invariant: sum of gains (Pollux, section 3)
+  double iterations = 0;    // sum of gains (Pollux, section 3); with a fixed batch, of M / M0
   data::Position position;  // the next sample
   // Of a step in which several models take turns: their updates so far, which others repeat if the
   // step is begun again; the sum of their losses, and whether one was left out.

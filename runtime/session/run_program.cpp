@@ -8,6 +8,7 @@
 #include "adaptdl/env.h"
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/base/system.h"
 #include "runtime/data/guarded_read.h"
 #include "runtime/session/deterministic.h"
@@ -69,6 +70,11 @@ OpenedRun open_run(Session& session, const ReadSettings& read,
     launch.options.checkpoint_dir = env::checkpoint_path().value_or("");
     launch.options.replicas = session.promised_replicas();
     if (session.alone() && !launch.options.checkpoint_dir.empty()) session.stop_on_signals();
+    if (session.rank() == 0 && !gpus().empty() && at::globalContext().hasCUDA()) {
+      log_warning(
+          "training on the CPU, though there is a GPU; to train on it, start the program by "
+          "`adaptdl run`");
+    }
   }
   trains_for_good = session.has_launcher();
   TrainingSpec spec = parse_training_spec(read(launch.program), launch.program + ": adaptdl.yaml",

@@ -17,7 +17,8 @@ double iterations_per_epoch(const TrainingSpec& spec, int64_t samples) {
   const BatchSpec& batch = spec.batch;
   const bool one_pass =
       !batch.accumulation || batch.atomic_max == 0 || batch.atomic_max >= batch.initial;
-  return spec.data.drop_last && one_pass && iterations > 1 ? std::floor(iterations) : iterations;
+  const bool whole_batches = spec.data.drop_last || spec.data.continuous;
+  return whole_batches && one_pass && iterations > 1 ? std::floor(iterations) : iterations;
 }
 
 void StepAccounting::add_statistics(Prepared& prepared, const Progress& before,
@@ -51,9 +52,18 @@ double StepAccounting::epochs(const Progress& progress) const {
          static_cast<double>(progress.position.index) / samples_;
 }
 
-// Moves the position past the step, and counts epochs.
-void StepAccounting::advance(Progress& after, const data::Step& last, double gain) const {
-  after.iterations += gain;
+// With a fixed batch training ends by passes, and so do schedules: a step counts by its samples,
+// skipped or not, and each pass as an epoch, also if its steps do not add up to one (batches that
+// are larger than the initial one, and drop what is left).
+double StepAccounting::iterations_after(double before, const data::Step& last, double scale) const {
+  const auto epoch = static_cast<double>(last.from.epoch);
+  const double begin = epoch * iterations_per_epoch(), end = (epoch + 1) * iterations_per_epoch();
+  return last.ends_pass ? end : std::min(std::max(before, begin) + scale, end);
+}
+
+// Moves the position past the step, and counts epochs. `iterations`: those after it.
+void StepAccounting::advance(Progress& after, const data::Step& last, double iterations) const {
+  after.iterations = iterations;
   after.position = last.next;
   bool epoch_over = false;
   const auto epoch = static_cast<double>(after.position.epoch);
@@ -88,7 +98,8 @@ void StepAccounting::set_rates(Prepared& prepared, const Progress& before) const
     const double gain = prepared.after.statistics.gain(rate_scale, g);
     std::optional<double> factor;
     if (!spec_.rule) {
-      factor = program_.lr_factor({rate_scale, gain, before.iterations, iterations_per_epoch(), g});
+      factor = program_.lr_factor(
+          {rate_scale, gain, before.iterations, iterations_per_epoch(), optimizer_.entry_of(g)});
     }
     if (factor && !(std::isfinite(*factor) && *factor > 0)) {
       fail("the program's scaling rule returned {}; it must be a finite number above 0", *factor);
@@ -102,6 +113,15 @@ void StepAccounting::set_rates(Prepared& prepared, const Progress& before) const
   }
 }
 
+double StepAccounting::next_lr(const Progress& progress, int replicas) const {
+  Prepared next;
+  next.after.statistics = progress.statistics;
+  next.facts.replicas = replicas;
+  next.facts.summary.samples = static_cast<double>(progress.batch.total(replicas));
+  set_rates(next, progress);
+  return optimizer_.base_lr(0) * next.lr_factors[0];
+}
+
 void StepAccounting::end_step(Prepared& prepared, const Progress& before,
                               const std::vector<data::Step>& steps,
                               const std::vector<std::string>& sums) const {
@@ -109,7 +129,9 @@ void StepAccounting::end_step(Prepared& prepared, const Progress& before,
   StepFacts& facts = prepared.facts;
   const StepSummary& summary = facts.summary;
   const double scale = summary.samples / static_cast<double>(spec_.batch.initial);
-  const double gain = after.statistics.gain(scale);
+  // A smaller batch than the initial one has less noise to average, but is worth no more than its
+  // samples: the efficiency is relative to the initial batch, and an epoch of such is D / M0.
+  const double gain = facts.skipped() ? 0 : std::min(after.statistics.gain(scale), scale);
   ++after.step;
   after.trained_s += summary.slowest_s;
   after.measure = summary.next_measure;
@@ -125,8 +147,10 @@ void StepAccounting::end_step(Prepared& prepared, const Progress& before,
   const data::Position& from = steps.front().from;
   if (from.pass == 0 && from.index == 0) after.sums.clear();
   for (size_t i = 0; i < sums.size(); ++i) after.sums[sums[i]] += summary.sums[i];
-  // A skipped step makes no progress, but consumes its samples.
-  advance(after, steps.back(), facts.skipped() ? 0.0 : gain);
+  // With an adaptive batch a skipped step makes no progress, but consumes its samples.
+  advance(after, steps.back(),
+          spec_.batch.adaptive ? before.iterations + gain
+                               : iterations_after(before.iterations, steps.back(), scale));
   if (summary.next_batch.atomic > 0 && summary.next_batch != before.batch) {
     after.batch = summary.next_batch;
     after.batch_since = after.step;

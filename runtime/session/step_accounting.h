@@ -17,9 +17,8 @@
 
 namespace adaptdl {
 
-// D / M0, of D training samples; whole ones if what does not fill a batch is dropped. Requires
-// samples
-// >= 1.
+// D / M0, of D training samples; whole ones if what does not fill a batch is dropped, as of
+// continuous data. Requires samples >= 1.
 double iterations_per_epoch(const TrainingSpec& spec, int64_t samples);
 
 class StepAccounting {
@@ -46,13 +45,17 @@ class StepAccounting {
                       const std::vector<data::Step>& steps, bool compared) const;
   // The rates of the update, by the statistics of `prepared.after`.
   void set_rates(Prepared& prepared, const Progress& before) const;
+  // That of the first parameter group in the next step, if it is whole and adds nothing to the
+  // statistics of `progress`.
+  double next_lr(const Progress& progress, int replicas) const;
   // Counts the step, moves the position past its batches, and completes its facts but for the time.
   // `sums`: names of the program's own, as in the summary.
   void end_step(Prepared& prepared, const Progress& before, const std::vector<data::Step>& steps,
                 const std::vector<std::string>& sums) const;
 
  private:
-  void advance(Progress& after, const data::Step& last, double gain) const;
+  double iterations_after(double before, const data::Step& last, double scale) const;
+  void advance(Progress& after, const data::Step& last, double iterations) const;
 
   Program& program_;
   const Optimizer& optimizer_;

@@ -10,8 +10,11 @@ namespace adaptdl {
 
 bool out_of_memory(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
-  constexpr std::string_view kTexts[] = {"can't allocate memory", "not enough memory",
-                                         "out of memory", "std::bad_alloc"};
+  // cuBLAS tells of its handle only that there is none.
+  constexpr std::string_view kTexts[] = {
+      "can't allocate memory", "not enough memory",
+      "out of memory",         "std::bad_alloc",
+      "STATUS_ALLOC_FAILED",   "CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate"};
   const std::string_view text = error.what();
   return std::ranges::any_of(
       kTexts, [text](std::string_view said) { return text.find(said) != std::string_view::npos; });

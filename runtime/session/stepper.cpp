@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
@@ -430,7 +431,8 @@ Prepared Stepper::turn(size_t model, const at::Tensor& loss) {
   }
   accounting_.set_rates(prepared, progress);
   ++prepared.after.turn;
-  prepared.after.turn_loss += summary.loss;
+  // Checkpoints and newcomers get the sum as JSON, which has no other numbers.
+  if (std::isfinite(summary.loss)) prepared.after.turn_loss += summary.loss;
   prepared.after.turn_skipped |= summary.nonfinite;
   prepared.after.loss_scale = progress.loss_scale.after(spec_.precision, !summary.nonfinite);
   return prepared;
@@ -463,7 +465,9 @@ Prepared Stepper::finish_turns(const Decisions& decisions, double last_step_s) {
   const Progress& progress = *run.before;
   Prepared prepared = prepared_by(run, Prepared::Kind::turns_over, report);
   StepFacts& facts = prepared.facts;
-  facts.summary.loss = progress.turn_loss;
+  // Of a skipped turn the loss may be missing in the sum.
+  facts.summary.loss =
+      progress.turn_skipped ? std::numeric_limits<double>::quiet_NaN() : progress.turn_loss;
   facts.summary.nonfinite = progress.turn_skipped;
   facts.summary.norms = run.norms;
   facts.whole &= !run.again;

@@ -44,6 +44,13 @@ void tell_checkpoint(Session& session, const json& event, Checkpointer::Kind kin
       {{"type", "copied"}, {"step", event["step"]}, {"host", host_name()}, {"error", error}});
 }
 
+// Of a pass over data that had another size: the sample at the same share of it.
+int64_t at_same_share(int64_t index, int64_t samples_before, int64_t samples) {
+  if (samples_before <= 0 || samples_before == samples) return index;
+  const double share = static_cast<double>(index) / static_cast<double>(samples_before);
+  return static_cast<int64_t>(share * static_cast<double>(samples));
+}
+
 }  // namespace
 
 TrainingReplica::TrainingReplica(Program& program, const TrainingSpec& spec,
@@ -268,9 +275,19 @@ void TrainingReplica::finish_tick() {
     progress_.epoch_loss_sum = progress_.epoch_samples = 0;
   }
   if (progress_.batch != before.batch) {
-    reporter_.batch(progress_.batch, session_.replicas(), done.facts.lr,
-                    batch_policy_.predicted_goodput(), batch_policy_.cause());
+    tell_batch();
   }
+}
+
+void TrainingReplica::tell_batch() {
+  const int replicas = session_.replicas();
+  double lr = last_ ? last_->lr : optimizer_.base_lr(0);
+  try {
+    lr = stepper_.accounting().next_lr(progress_, replicas);
+  } catch (const std::exception&) {  // the program's rule may be for steps only: none may follow
+  }
+  reporter_.batch(progress_.batch, replicas, lr, batch_policy_.predicted_goodput(),
+                  batch_policy_.cause());
 }
 
 // The next forward pass runs during the copy. It changes no parameters, but it changes buffers. In
@@ -443,10 +460,7 @@ bool TrainingReplica::choose_batch() {
   progress_.atomic_limit = chosen.atomic_limit;
   progress_.batch_replicas = session_.replicas();
   moved_ = false;
-  if (chosen.anew) {
-    reporter_.batch(chosen.batch, session_.replicas(), last_ ? last_->lr : optimizer_.base_lr(0),
-                    batch_policy_.predicted_goodput(), batch_policy_.cause());
-  }
+  if (chosen.anew) tell_batch();
   return chosen.anew;
 }
 
@@ -476,14 +490,20 @@ int TrainingReplica::begin_state() {
 
 void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
                              const std::vector<std::string>& problems) {
-  state_.resume(checkpoint.header.state);
-  if (checkpoint.header.finished) state_.last_epoch = -1;  // the program decides again
+  const std::string converted = state_.resume(checkpoint.header.state);
   restore_tensors(checkpoint, state_.tensors());
   state_.frozen_digest = fingerprint(program_.frozen());
   const std::string mixture = other_frozen(checkpoint, state_.frozen_digest);
   if (!mixture.empty()) log_warning("{}", mixture);
   progress_.batch_replicas = 0;
   if (!checkpoint.header.state.value("ended", false)) checkpointer_.failed();
+  const auto before = seen_data_from_json(checkpoint.header.state.value("data", json()));
+  if (before) {
+    int64_t& index = progress_.position.index;
+    const int64_t scaled = at_same_share(index, before->train.samples, data_.train.size());
+    // In order, what was added comes next.
+    index = spec_.data.shuffle ? scaled : std::min(index, scaled);
+  }
   // The limits, and what is watched, may differ from those of the run that wrote it.
   const bool was_finished = progress_.finished;
   const double epochs = stepper_.accounting().epochs(progress_);
@@ -495,7 +515,14 @@ void TrainingReplica::resume(const LoadedCheckpoint& checkpoint,
   progress_.finished = progress_.ended_by != EndedBy::nothing;
   progress_.validate |= progress_.finished && !was_finished;
   std::vector<std::string> told = problems;
-  if (const auto before = seen_data_from_json(checkpoint.header.state.value("data", json()))) {
+  if (!converted.empty()) told.push_back(converted);
+  if (state_.last_epoch >= 0) {
+    told.push_back(
+        fmt::format("an earlier start called finish() in epoch {}: training is over, unless its "
+                    "settings or arguments change",
+                    state_.last_epoch));
+  }
+  if (before) {
     const std::string other = describe_difference(data_, *before, "the run that wrote it");
     if (!other.empty()) {
       told.push_back("this run " + other);

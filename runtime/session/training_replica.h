@@ -95,6 +95,7 @@ class TrainingReplica {
   };
   Transferred share_state(const SyncPlan& plan, bool together);
   void finish_tick();
+  void tell_batch();  // that has just changed
   // Members whose state differs from the majority's take it from them; the tick is repeated.
   void bring_back(const std::vector<uint64_t>& diverged);
   void checkpoint();  // collective: starts one, in the background

@@ -1,14 +1,52 @@
 #include "runtime/session/training_state.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
+#include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/formats/base64.h"
+#include "core/formats/crc32c.h"
 #include "runtime/session/model_tensors.h"
+#include "runtime/session/seen_data.h"
 
 namespace adaptdl {
 
 using nlohmann::json;
+
+namespace {
+
+constexpr size_t kMostArguments = 16u << 20;
+constexpr const char* kFinishedBy = "finished_by";
+// The units of the progress: M0, of its iterations and statistics, and iterations of an epoch.
+constexpr const char* kInitialBatch = "initial_batch";
+constexpr const char* kPerEpoch = "iterations_per_epoch";
+
+// An earlier version did not save it. For continuous data it was no whole number then.
+double unsaved_per_epoch(const json& summary, const TrainingSpec& spec, double now) {
+  const auto data = seen_data_from_json(summary.value("data", json()));
+  if (!spec.data.continuous || !data || data->train.samples <= 0) return now;
+  return static_cast<double>(data->train.samples) / static_cast<double>(spec.batch.initial);
+}
+
+// How the program was called that calls finish(): its arguments and settings.
+std::string call_of_finish(const TrainingSpec& spec) {
+  uint32_t words = 0;
+  for (const SettingLine& line : describe(spec)) {
+    words = crc32c(line.key + "=" + line.value + "\n", words);
+  }
+  try {
+    const std::string all = read_file("/proc/self/cmdline", kMostArguments);
+    const size_t first = std::min(all.find('\0'), all.size());  // its name may be written otherwise
+    words = crc32c(std::string_view(all).substr(first), words);
+  } catch (const Error&) {  // a program that its user may only execute
+  }
+  return fmt::format("{:08x}", words);
+}
+
+}  // namespace
 
 TrainingState::TrainingState(Program& program, const TrainingSpec& spec, Optimizer& optimizer,
                              Schedule& schedule, BatchPolicy& batch_policy,
@@ -45,8 +83,11 @@ std::vector<NamedTensor> TrainingState::tensors(const std::vector<NamedTensor>& 
 json TrainingState::summary() const {
   return {{"precision", name_of(spec_.precision)},
           {"progress", to_json(progress)},
+          {kInitialBatch, spec_.batch.initial},
+          {kPerEpoch, schedule_.iterations_per_epoch()},
           {"fresh_at", fresh_at},
           {"last_epoch", last_epoch},
+          {kFinishedBy, last_epoch >= 0 ? call_of_finish(spec_) : ""},
           {"schedule", schedule_.state()},
           {"profile", batch_policy_.profiles().to_json()},
           {"atomic_limits", batch_policy_.profiles().limits_to_json()},
@@ -76,8 +117,30 @@ void TrainingState::restore(const json& summary) {
   if (!own.empty()) program_.load_state(own);
 }
 
-void TrainingState::resume(const json& summary) {
+// After settings or data have changed, training goes on at the same epoch.
+std::string TrainingState::convert_units(const json& summary) {
+  const int64_t initial = spec_.batch.initial;
+  const int64_t initial_before = summary.value(kInitialBatch, initial);
+  const double per_epoch = schedule_.iterations_per_epoch();
+  const double before = summary.value(kPerEpoch, unsaved_per_epoch(summary, spec_, per_epoch));
+  if (initial == initial_before && per_epoch == before) return "";
+  if (before > 0) progress.iterations *= per_epoch / before;
+  std::string told = fmt::format(
+      "an epoch has {:.6g} iterations of the initial batch, {:.6g} before: training goes on at the "
+      "same epoch",
+      per_epoch, before);
+  if (initial != initial_before) {
+    progress.statistics = gns::GradientStatistics(optimizer_.group_count(), spec_.statistics);
+    progress.fresh = 0;
+    told += ", with new gradient statistics";
+  }
+  return told;
+}
+
+std::string TrainingState::resume(const json& summary) {
   restore(summary);
+  // With other settings or arguments the program decides again.
+  if (last_epoch >= 0 && summary.value(kFinishedBy, "") != call_of_finish(spec_)) last_epoch = -1;
   // Other groups, or another averaging.
   if (progress.statistics.groups() != optimizer_.group_count() ||
       progress.statistics.averaging() != spec_.statistics) {
@@ -90,6 +153,7 @@ void TrainingState::resume(const json& summary) {
   if ((before == fp16) != (spec_.precision == TrainingSpec::Precision::fp16)) {
     progress.loss_scale = LossScale::first(spec_.precision);
   }
+  return convert_units(summary);
 }
 
 }  // namespace adaptdl

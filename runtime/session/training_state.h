@@ -30,10 +30,11 @@ class TrainingState {
   // All but the tensors. restore() makes this the state of another replica of the run, to the last
   // bit; resume() that of a checkpoint, whose run may have had other settings: what these do not
   // share begins anew. Both also create the optimizer's tensors, empty where the summary is of a
-  // run whose optimizer had none, and throw Error if summary() did not write `summary`.
+  // run whose optimizer had none, and throw Error if summary() did not write `summary`. resume()
+  // returns what to tell the user of a progress that was counted in other units; "": it was not.
   nlohmann::json summary() const;
   void restore(const nlohmann::json& summary);
-  void resume(const nlohmann::json& summary);
+  std::string resume(const nlohmann::json& summary);
 
   Progress progress;
   // When --fresh began this training: milliseconds since 1970. 0: nothing but its first start did.
@@ -45,6 +46,7 @@ class TrainingState {
   std::string frozen_digest;  // fingerprint() of all frozen tensors; "": none, or no checkpoints
 
  private:
+  std::string convert_units(const nlohmann::json& summary);
   Program& program_;
   const TrainingSpec& spec_;
   Optimizer& optimizer_;

@@ -49,12 +49,13 @@ assert torch.allclose(model(x)[:3], model(x[:3]), rtol=1e-4, atol=1e-4)
 '''
 
 
-# The data in README.md and adaptdl-train(5): 64 values per sample, ten classes. The class is the
-# index of the largest of the first ten values, so that it can be learned.
+# The data in README.md and adaptdl-train(5): 64 values per sample, in the shape of the images of
+# `adaptdl init digits`, ten classes. The class is the index of the largest of the first ten values,
+# so that it can be learned.
 DATA = """
 import numpy
 images = numpy.random.default_rng(1).integers(0, 17, (1000, 64))
-numpy.save("images.npy", images.astype("uint8"))
+numpy.save("images.npy", images.reshape(-1, 1, 8, 8).astype("uint8"))
 numpy.save("labels.npy", images[:, :10].argmax(1))
 """
 
@@ -62,7 +63,7 @@ LOAD = """
 import sys
 import torch
 model = torch.jit.load(sys.argv[1])
-assert model(torch.randn(7, 64)).shape == (7, 10)
+assert model(torch.randn(7, 1, 8, 8)).shape == (7, 10)
 """
 
 

@@ -9,6 +9,8 @@ from support import check, kill, main, read, same_losses, wait_until
 
 EPOCHS = 4
 LAST = EPOCHS * 61  # steps: 1442 images in batches of 24
+# Steps are slow until go(), that is, as long as a test waits for replicas to start.
+SLOW = ["slow", "go"]
 # At this rate different roundings, as of three replicas' sums, stay small.
 SLOWLY = ["--set", "optimizer.lr=0.005"]
 
@@ -19,6 +21,10 @@ def program_of(folder):
         code, said, error = folder.command("init", "digits", folder.file("digits"))
         check(code == 0, "no example", said, error)
     return shutil.copy(os.path.join(folder.material, "..", "open_program"), folder.file("digits"))
+
+
+def go(folder):
+    folder.write("digits/GO")
 
 
 def validations(run):
@@ -79,12 +85,13 @@ def own_data(folder, draw):
     check(ours.losses() == reference.losses(), "other losses")
     check(validations(ours) == validations(reference), "other metrics")
     run = folder.run(program, "--name", "changes", "--replicas", "1:2", "--replicas-at", "0:1,15:2",
-                     "--set", "data.prefetch_threads=0", "--", "own", "slow")
+                     "--set", "data.prefetch_threads=0", "--", "own", *SLOW)
     run.wait_replicas(2)
     run.wait_steps_more(5)
     seen = run.count()
     check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
     run.wait_replicas(2, after=seen)
+    go(folder)
     run.expect_end(0, 200)
     run.check_steps(last=LAST)
 
@@ -109,7 +116,7 @@ def turns(folder, draw):
     reference = folder.run(program, "--name", "reference", "--replicas", "1", *SLOWLY, "--",
                            "turns")
     arguments = ["--name", "turns", "--replicas", "1:3", *SLOWLY, "--max-restarts", "20"]
-    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--", "turns", "slow")
+    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--", "turns", *SLOW)
     run.wait_replicas(3)
     for _ in range(4):
         run.wait_steps_more(2)
@@ -141,7 +148,7 @@ def streams(folder, draw):
                            "closed", "stream")
     arguments = ["--name", "streams", "--replicas", "1:3", *SLOWLY]
     run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--set",
-                     "data.prefetch_threads=3", "--", "stream", "slow")
+                     "data.prefetch_threads=3", "--", "stream", *SLOW)
     run.wait_replicas(3)
     run.wait_steps_more(3)
     seen = run.count()
@@ -167,13 +174,14 @@ def streams(folder, draw):
 def collective(folder, draw):
     """Values that replicas exchange after an epoch's batches, also while one dies there."""
     run = folder.run(program_of(folder), "--replicas", "3", "--max-restarts", "20", "--set",
-                     "data.validation_fraction=0.8", "--set", "epochs=12", "--", "collect", "slow")
+                     "data.validation_fraction=0.8", "--set", "epochs=12", "--", "collect", *SLOW)
     run.wait_replicas(3)
     for _ in range(4):
         run.wait_event("epoch", after=run.count())
         seen = run.count()
         check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
         run.wait_replicas(3, after=seen)
+    go(folder)
     run.expect_end(0, 200)
     run.check_steps()
     steps = sorted({event["step"] for event in run.of("validation")})
@@ -190,7 +198,7 @@ def elastic(folder, draw):
     reference = folder.run(program, "--name", "reference", "--replicas", "1", *SLOWLY, "--",
                            "closed")
     arguments = ["--name", "elastic", "--replicas", "1:3", *SLOWLY]
-    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--", "slow")
+    run = folder.run(program, *arguments, "--replicas-at", "0:1,15:3", "--", *SLOW)
     run.wait_replicas(3)
     run.wait_steps_more(5)
     for _ in range(3):
@@ -237,13 +245,14 @@ def die_in_validation(folder, draw):
     """Kills at any time of short epochs, many of them in a validation: the sums are complete."""
     program = program_of(folder)
     run = folder.run(program, "--replicas", "3", "--max-restarts", "20", "--set",
-                     "data.validation_fraction=0.8", "--set", "epochs=12", "--", "slow")
+                     "data.validation_fraction=0.8", "--set", "epochs=12", "--", *SLOW)
     run.wait_replicas(3)
     for _ in range(4):
         run.wait_event("validation", after=run.count())
         seen = run.count()
         check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
         run.wait_replicas(3, after=seen)
+    go(folder)
     run.expect_end(0, 200)
     run.check_steps()
     found = [event["metrics"]["accuracy"] * 1438 for event in run.of("validation")]
@@ -256,13 +265,14 @@ def finishes(folder, draw):
     """finish() ends the run with its model after the epoch's body, whatever becomes of replicas."""
     program = program_of(folder)
     run = folder.run(program, "--replicas", "3", "--max-restarts", "20", "--set",
-                     "data.validation_fraction=0.8", "--set", "epochs=100", "--", "finish", "slow")
+                     "data.validation_fraction=0.8", "--set", "epochs=100", "--", "finish", *SLOW)
     run.wait_replicas(3)
     for _ in range(3):
         run.wait_event("validation", after=run.count())
         seen = run.count()
         check(kill(draw.choice(list(run.members().values()))), "the replica is gone already")
         run.wait_replicas(3, after=seen)
+    go(folder)
     run.expect_end(0, 200)
     run.check_steps()
     check_state(run)
@@ -289,6 +299,18 @@ def after(folder, draw):
     end = run.end_event()
     check(end["result"] == "failed" and os.path.exists(end["model"]), "another end", end)
     check("the program failed after its training: exit code 7" in run.said(), "silent", run.said())
+    # One that ended its training itself trains no further when only its main() runs again.
+    arguments = ["--name", "finished", "--replicas", "2", "--set", "data.validation_fraction=0.8",
+                 "--set", "epochs=30", "--", "finish", "after"]
+    first = folder.run(program, *arguments)
+    first.expect_end(7, 200)
+    steps = first.end_event()["steps"]
+    check(first.end_event()["ended_by"] == "program" and steps < 12 * 30, "not by finish()", steps)
+    again = folder.run(program, *arguments)
+    again.expect_end(7, 200)
+    end = again.end_event()
+    check(end["ended_by"] == "program" and end["steps"] == steps and not again.of("step"),
+          "it trained on", end)
 
 
 def by_hand(folder, draw):

@@ -2,10 +2,12 @@
 // images of handwritten digits. The lines marked with a number are the steps in which AdaptDL's
 // tutorial changes such a program.
 //
-//   open_program [closed] [own] [stream] [slow] [throw] [model] [turns] [collect] [after] [finish]
+//   open_program [closed] [own] [stream] [slow [go]] [throw] [model] [turns] [collect] [after]
+//                [finish]
 //
 // closed: trains the same model in the library's loop; own: reads the data itself; stream: reads
 // the images for training as a stream, and adds noise to them; slow: 0.1 s more for each batch;
+// go: so slow only until the file GO is beside the program, and 0.5 s for a batch of training;
 // throw: an exception in the sixth step; model: it is one of several, all of one; turns: two models
 // that learn from each other's outputs; collect: exchanges values between an epoch's batches and
 // its validation; after: when training is over, its main() works on for 4 s, writes the file
@@ -41,8 +43,8 @@ std::string folder_of_program() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string() + "/";
 }
 
-bool slow = false, own = false, stream = false, throws = false, model = false, collect = false,
-     finishes = false;
+bool slow = false, until_go = false, own = false, stream = false, throws = false, model = false,
+     collect = false, finishes = false;
 
 // The settings without `train`, for data of the program's own.
 std::string chosen_settings() {
@@ -140,6 +142,13 @@ adaptdl::ProgramData program_data() {
   return data;
 }
 
+// How much longer a batch is to take.
+std::chrono::milliseconds pause_of_batch(bool training) {
+  static const std::string go = folder_of_program() + "GO";
+  if (!slow || (until_go && std::filesystem::exists(go))) return std::chrono::milliseconds(0);
+  return std::chrono::milliseconds(until_go && training ? 500 : 100);
+}
+
 struct NetImpl : torch::nn::Module {
   NetImpl() {
     register_module("conv", conv);
@@ -148,7 +157,7 @@ struct NetImpl : torch::nn::Module {
   }
   // Images (N, 1, 8, 8) to log-probabilities (N, 10).
   at::Tensor forward(at::Tensor x) {
-    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(pause_of_batch(is_training()));
     x = torch::max_pool2d(torch::relu(conv(x)), 2).flatten(1);
     return torch::log_softmax(output(torch::relu(hidden(x))), 1);
   }
@@ -289,6 +298,7 @@ int main(int argc, char** argv) {
   bool closed = false, turns = false, after = false;
   for (int i = 1; i < argc; ++i) {
     slow |= std::string(argv[i]) == "slow";
+    until_go |= std::string(argv[i]) == "go";
     throws |= std::string(argv[i]) == "throw";
     own |= std::string(argv[i]) == "own";
     stream |= std::string(argv[i]) == "stream";

@@ -127,10 +127,10 @@ schedule: {case["schedule"]}
             if finite:
                 optimizer.step()
             losses.append(loss.item() if finite else None)
-            # Ours follows the progress: that of a shorter step is its samples', before anything is
-            # measured, and a skipped step makes none.
-            progress += len(batch[0]) / BATCH if finite else 0
-            if schedule and finite and not case.get("plateau") and not case.get("partial"):
+            # Ours follows the progress: that of a step with a fixed batch is its samples', skipped
+            # or not.
+            progress += len(batch[0]) / BATCH
+            if schedule and not case.get("plateau") and not case.get("partial"):
                 schedule.step()
         if case.get("plateau"):
             with torch.no_grad():
@@ -238,8 +238,8 @@ def schedule_cases():
 
 
 def spoilt_schedule_cases():
-    """Some samples of the second and of the last step of an epoch. Those steps are skipped, and the
-    schedule waits: where the reference does not step it, ours has made no progress."""
+    """Some samples of the second and of the last step of an epoch. Those steps are skipped, but not
+    by the schedule, which ends with the data."""
     for i, case in enumerate(schedule_cases()):
         if not case["plateau"]:  # its validations would not be numbers
             yield case | {"name": f"spoilt-schedule-{i}", "spoilt": [BATCH + 5, 229],
@@ -247,8 +247,8 @@ def spoilt_schedule_cases():
 
 
 def partial_schedule_cases():
-    """Shorter steps at the end of an epoch, which are less progress: as much as they have samples,
-    where nothing is known of the noise, as with a single replica that measures nothing."""
+    """Shorter steps at the end of an epoch, which are less progress: as much as they have
+    samples."""
     for i, (case, (settings, in_torch)) in enumerate(zip(schedule_cases(), PARTIAL)):
         yield case | {"name": f"partial-{i}", "samples": 230, "partial": True,
                       "schedule": settings, "torch_schedule": in_torch, "plateau": False,
@@ -318,7 +318,7 @@ def optimizers_as_torch(folder, _):
 
 
 def schedules_as_torch(folder, _):
-    """Progress is the number of steps, where all have the initial batch and none is skipped."""
+    """Progress is the number of steps, where all have the initial batch, skipped ones too."""
     train(folder, [*schedule_cases(), *spoilt_schedule_cases(), *partial_schedule_cases()])
 
 

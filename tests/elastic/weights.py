@@ -25,6 +25,13 @@ def same_metrics(ours, reference):
           "other metrics", ours, reference)
 
 
+def temporary(folder):
+    """A TMPDIR for what a failed evaluation leaves."""
+    path = folder.file("tmp")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
 def files_below(path):
     """{file: (size, time of its last change)}, without what the tests themselves write."""
     return {file: (os.path.getsize(file), os.stat(file).st_mtime_ns)
@@ -111,8 +118,9 @@ def memory_limits_evaluations(folder, draw):
         check(len(run.of("generation")) == (1 if replicas == "1" else 2), "they do not begin again "
               "together, or more than once", run.of("generation"))
     run = folder.run(program, "--evaluate", "--set", "batch.atomic_min=12", "--name", "hopeless",
-                     "--from", train.end_event()["model"])
+                     "--from", train.end_event()["model"], TMPDIR=temporary(folder))
     run.expect_end(1)
+    check(os.listdir(run.of("start")[0]["log_dir"]), "its logs are gone")
     check("allocate memory" in run.end_event()["reason"], "an odd reason", run.end_event())
 
 
@@ -124,7 +132,8 @@ def cannot_evaluate(folder, draw):
              ("mlp", ["--from", "nowhere.pt"], 1, "nowhere.pt"),
              ("mlp", ["--fresh"], 2, "--fresh has no effect")]
     for program, arguments, code, sentence in cases:
-        run = folder.run(folder.program(program), "--evaluate", *arguments)
+        run = folder.run(folder.program(program), "--evaluate", *arguments,
+                         TMPDIR=temporary(folder))
         run.expect_end(code)
         check(sentence in run.said(), f"it does not say {sentence!r}", run.said())
         check(not os.path.exists(folder.file(program + ".run")), "it left a folder")

@@ -169,6 +169,7 @@ std::unique_ptr<Communicator> Connector::connect(std::unique_ptr<Communicator> h
 
 // "": connected, as `comm`. Else why not.
 std::string Connector::init(Communicator& host, const UniqueId& id, TimePoint until, void*& comm) {
+  device_.make_room();  // NCCL has memory of its own
   // Else it would wait for the other members where nothing can end it.
   Config config;
   config.blocking = 0;

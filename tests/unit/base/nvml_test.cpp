@@ -22,7 +22,9 @@ TEST_CASE("NVML: what the driver says of the GPUs") {
 
   CHECK(nvml.find("GPU-11111111-aaaa") == 0);
   CHECK(nvml.find("MIG-2") == 1);
-  CHECK_FALSE(nvml.find("GPU-1"));
+  CHECK(nvml.find("GPU-2") == 1);  // as CUDA names that part
+  CHECK_FALSE(nvml.find("GPU-11111111"));
+  CHECK_FALSE(nvml.find("MIG-3"));
   CHECK_FALSE(nvml.find(""));
 
   const GpuLoad load = nvml.load(0);

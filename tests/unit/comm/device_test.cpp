@@ -37,6 +37,7 @@ class HiddenMemory final : public Device {
   }
   void narrow(void*, const void*, size_t, Type) override { fail("not by this transport"); }
   void divide(void*, size_t, Type, int) override { fail("not by this transport"); }
+  void make_room() override { fail("not by this transport"); }
   void* stream() override { fail("not by this transport"); }
   void mark() override { fail("not by this transport"); }
   bool done() override { fail("not by this transport"); }

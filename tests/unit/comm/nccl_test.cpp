@@ -105,6 +105,7 @@ TEST_CASE("device memory is summed and averaged by NCCL, host memory is not") {
       CHECK(all_gather_values(group, rank) == std::vector{0, 1, 2});
       CHECK(group.size() == 3);
       CHECK(group.hosts() == (hosts ? 3 : 1));
+      CHECK(device.rooms == 1);  // before NCCL has connected
       CHECK(contains(group.describe_links(), "NCCL 2.28.9"));
       CHECK_FALSE(group.waiting_since());
     });

@@ -71,6 +71,7 @@ class ScriptedDevice final : public Device {
       }
     });
   }
+  void make_room() override { ++rooms; }
   void* stream() override { return &stream_; }
   void mark() override { marked_ = stream_.given; }
   bool done() override {
@@ -83,7 +84,7 @@ class ScriptedDevice final : public Device {
     return true;
   }
 
-  int staged = 0;
+  int staged = 0, rooms = 0;
   std::atomic<bool> broken{false};
 
  private:

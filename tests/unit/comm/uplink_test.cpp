@@ -3,6 +3,7 @@
 
 #include "runtime/comm/cpu/uplink.h"
 
+#include <future>
 #include <linux/filter.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -165,14 +166,22 @@ TEST_CASE("a host may come to a collective long after the one that sends to it")
   TcpHosts hosts(std::chrono::milliseconds(200));
   const std::string text = text_of(0, 16 << 20);
   std::string received(text.size(), '\0');
+  std::promise<void> done;
+  std::thread deadline([&] {  // one that gives up would leave the other waiting for ever
+    if (done.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::timeout) {
+      hosts.over.abort("it takes too long");
+    }
+  });
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     CHECK_NOTHROW(
         hosts.receiver->receive(0, BlockKind::gather, 7, 0, received.data(), received.size()));
   });
-  hosts.sender->send(1, BlockKind::gather, 7, 0, text.data(), text.size());
+  CHECK_NOTHROW(hosts.sender->send(1, BlockKind::gather, 7, 0, text.data(), text.size()));
   CHECK_NOTHROW(hosts.sender->flush_all());
   other.join();
+  done.set_value();
+  deadline.join();
   CHECK((received == text));  // does not print them
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "tests/unit/base/expect_error.h"
 #include "tests/unit/optim/torch_reference.h"
 
 using namespace adaptdl;
@@ -237,6 +238,32 @@ TEST_CASE("cosine_restarts meets its restarts although progress is a rounded sum
       CHECK(schedule.factor(progress - 0.01) < 0.01);
     }
   }
+}
+
+TEST_CASE("after the last part its final factor stays, also where a restart would follow") {
+  for (const double length : {3.0, 7.0, 7.5}) {
+    auto p = part(Kind::cosine_restarts, length);
+    p.multiplier = length == 7 ? 2 : 1;
+    p.final_factor = 0.1;
+    const Schedule schedule({p}, 10.0);
+    double progress = 0;
+    for (int i = 0; i < static_cast<int>(length * 100); ++i) progress += 0.1;
+    const double last = length == 7.5 ? 0.55 : 0.1;
+    for (const double at : {10 * length - 1e-9, 10 * length, progress, 100.0}) {
+      CHECK(schedule.factor(at) == Approx(last));
+    }
+    CHECK(schedule.factor(10) == Approx(1.0));
+  }
+}
+
+TEST_CASE("a plateau's metric is checked before it is needed") {
+  auto watches_loss = part(Kind::plateau, 1), other = part(Kind::plateau);
+  other.metric = "accuracy";
+  const Schedule schedule({part(Kind::constant, 1), watches_loss, other}, kPerEpoch);
+  schedule.check_metrics({"accuracy", "loss"});
+  CHECK_ERROR(schedule.check_metrics({"accuracy"}), "schedule.1: the plateau watches 'loss'");
+  CHECK_ERROR(schedule.check_metrics({"loss", "top5"}), "it returns loss, top5");
+  Schedule({part(Kind::constant)}, kPerEpoch).check_metrics({});
 }
 
 TEST_CASE("one_cycle rises to 1 and falls to nearly 0, however short it is") {

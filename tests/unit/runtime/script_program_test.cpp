@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/session/check_tensors.h"
+#include "runtime/session/step_failure.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
 
@@ -136,6 +137,18 @@ TEST_CASE("missing and wrong methods are refused") {
   CHECK_ERROR(load(archive(folder, kGood, /*trainable=*/false)), "no parameter");
 }
 
+TEST_CASE("memory of a device that ran out is known by the text, also of its libraries") {
+  for (const char* text :
+       {"CUDA out of memory. Tried to allocate 2 GiB",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"}) {
+    CHECK(out_of_memory(std::runtime_error(text)));
+  }
+  CHECK_FALSE(out_of_memory(std::runtime_error("CUDA error: device-side assert triggered")));
+  CHECK_FALSE(out_of_memory(std::runtime_error("cuDNN error: CUDNN_STATUS_BAD_PARAM")));
+}
+
 TEST_CASE("wrong results are refused") {
   const Folder folder;
   const std::vector<at::Tensor> batch = {at::ones({2, 3})};
@@ -146,6 +159,20 @@ TEST_CASE("wrong results are refused") {
   const std::string why = error_of([&] { throws.training_step(batch); });
   CHECK(contains(why, "training_step failed: shape '[7]' is invalid"));
   CHECK_FALSE(contains(why, "\n"));
+  // CUDA's errors have this form.
+  auto lines = load(archive(folder, step("batch: List[Tensor]) -> Tensor",
+                                         "assert batch[0].dim() == 9, 'CUDA error: out of memory"
+                                         "\\nCompile with `TORCH_USE_CUDA_DSA`'\n"
+                                         "    return self.w.sum()")));
+  try {
+    lines.training_step(batch);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(
+        contains(error.what(), "training_step failed: AssertionError: CUDA error: out of memory"));
+    CHECK_FALSE(contains(error.what(), "\n"));
+    CHECK(out_of_memory(error));
+  }
   auto few =
       load(archive(folder, step("batch: List[Tensor]) -> Tensor", "return batch[3] * self.w")));
   CHECK_ERROR(few.training_step(batch), "training_step failed");

@@ -57,7 +57,7 @@ TEST_CASE("limits end a training when they are reached, not earlier") {
   progress.trained_s = 2e9;
   CHECK(reached_limit(progress, spec, 1) == EndedBy::max_time);
   CHECK(name_of(EndedBy::max_time) == "max_time");
-  // A program that is run again after it has called finish() may decide otherwise.
+  // finish() is no limit: TrainingState has it.
   progress.ended_by = EndedBy::program;
   CHECK(contains(describe_end(progress, spec), "finish()"));
   progress.trained_s = 0;

@@ -7,6 +7,7 @@
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
+#include "runtime/session/step_accounting.h"
 #include "runtime/torch_compat.h"
 #include "tests/unit/base/expect_error.h"
 
@@ -88,6 +89,23 @@ TEST_CASE("a loss scale begins anew where the precision has changed") {
   CHECK(full.state.progress.loss_scale.factor == 1);
 }
 
+TEST_CASE("finish() holds for a later start, until the settings change") {
+  Replica before(Precision::fp32), same(Precision::fp32), other(Precision::bf16);
+  CHECK(before.state.summary().at("finished_by") == "");
+  before.state.last_epoch = 11;
+  same.state.resume(before.state.summary());
+  CHECK(same.state.last_epoch == 11);
+  other.state.resume(before.state.summary());
+  CHECK(other.state.last_epoch == -1);
+  other.state.restore(before.state.summary());  // of the same run
+  CHECK(other.state.last_epoch == 11);
+
+  auto of_another = before.state.summary();
+  of_another["finished_by"] = "0";
+  same.state.resume(of_another);
+  CHECK(same.state.last_epoch == -1);
+}
+
 TEST_CASE("frozen tensors that came from a file are part of the state, others are not") {
   Replica root(Precision::fp32), receiver(Precision::fp32);
   const auto names = [](const Replica& replica) {
@@ -115,4 +133,113 @@ TEST_CASE("frozen tensors that came from a file are part of the state, others ar
 
   receiver.state.loaded_frozen = {"gone"};
   CHECK_ERROR(receiver.state.tensors(), "the program has no frozen tensor gone");
+}
+
+TEST_CASE("the learning rate that is told of a batch is that of its first step") {
+  Replica replica(Precision::fp32);
+  replica.spec.rule = TrainingSpec::ScalingRule::linear;
+  const StepAccounting accounting(replica.model, replica.optimizer, replica.schedule, replica.spec,
+                                  160);
+  Progress& progress = replica.state.progress;
+  progress.batch = {.atomic = 24, .micro_steps = 1};
+  CHECK(accounting.next_lr(progress, 2) == doctest::Approx(3 * replica.optimizer.base_lr(0)));
+  progress.batch.atomic = 8;
+  CHECK(accounting.next_lr(progress, 2) == doctest::Approx(replica.optimizer.base_lr(0)));
+
+  replica.spec.rule = TrainingSpec::ScalingRule::adascale;
+  progress.batch.atomic = 24;
+  progress.statistics.update(2, 1, {{3, 2, 0, 0}});
+  CHECK(accounting.next_lr(progress, 2) ==
+        doctest::Approx(progress.statistics.gain(3, 0) * replica.optimizer.base_lr(0)));
+}
+
+TEST_CASE("a run that continues with another initial batch or other data is at the same epoch") {
+  Replica before(Precision::fp32), after(Precision::fp32), same(Precision::fp32);
+  before.state.progress.iterations = 25;  // 2.5 epochs
+  before.state.progress.fresh = 3;
+  before.state.progress.statistics.update(2, 1, {{3, 2, 0, 0}});
+  const auto saved = before.state.summary();
+  CHECK(same.state.resume(saved).empty());
+  CHECK(digest(same.state.progress) == digest(before.state.progress));
+
+  after.spec.batch.initial = 8;
+  after.schedule = Schedule({}, 20);
+  CHECK(after.state.resume(saved) ==
+        "an epoch has 20 iterations of the initial batch, 10 before: training goes on at the same "
+        "epoch, with new gradient statistics");
+  CHECK(after.state.progress.iterations == 50);
+  CHECK(after.state.progress.statistics.empty());
+  CHECK(after.state.progress.fresh == 0);
+
+  after.spec.batch.initial = 16;  // twice as many samples
+  CHECK(after.state.resume(saved).find("statistics") == std::string::npos);
+  CHECK(after.state.progress.iterations == 50);
+  CHECK(!after.state.progress.statistics.empty());
+
+  auto earlier = saved;  // of a version that did not save the units
+  earlier.erase("initial_batch");
+  earlier.erase("iterations_per_epoch");
+  CHECK(after.state.resume(earlier).empty());
+  CHECK(after.state.progress.iterations == 25);
+}
+
+TEST_CASE("with a fixed batch iterations are samples, and each pass is an epoch") {
+  Replica replica(Precision::fp32);
+  const StepAccounting accounting(replica.model, replica.optimizer, replica.schedule, replica.spec,
+                                  160);
+  Progress before = replica.state.progress;
+  const auto after_step = [&](double samples, bool skipped, bool ends_pass) {
+    Prepared prepared;
+    prepared.after = before;
+    prepared.lr_factors = {1};
+    prepared.facts.summary.samples = samples;
+    prepared.facts.summary.nonfinite = skipped;
+    data::Step step{.from = before.position, .ends_pass = ends_pass};
+    step.next = step.from;
+    step.next.index += static_cast<int64_t>(samples);
+    accounting.end_step(prepared, before, {step}, {});
+    before = prepared.after;
+    return prepared.facts;
+  };
+  after_step(24, /*skipped=*/false, /*ends_pass=*/false);
+  CHECK(before.iterations == 1.5);
+  CHECK(accounting.epochs(before) == 0.15);
+  const StepFacts facts = after_step(24, /*skipped=*/true, /*ends_pass=*/false);
+  CHECK(before.iterations == 3);
+  CHECK(facts.gain == 0);
+  CHECK(facts.efficiency == 0);
+  // The pass ends early, or after more than its iterations.
+  after_step(24, /*skipped=*/false, /*ends_pass=*/true);
+  CHECK(before.iterations == 10);
+  CHECK(accounting.epochs(before) == 1);
+  CHECK(before.finished);
+  CHECK(before.position.epoch == 1);
+  after_step(200, /*skipped=*/false, /*ends_pass=*/false);
+  CHECK(before.iterations == 20);
+}
+
+TEST_CASE("an epoch of continuous data is one of whole batches") {
+  TrainingSpec spec = spec_of(Precision::fp32);
+  CHECK(iterations_per_epoch(spec, 170) == 170.0 / 16);
+  spec.data.continuous = true;
+  CHECK(iterations_per_epoch(spec, 170) == 10);
+  CHECK(iterations_per_epoch(spec, 8) == 0.5);
+}
+
+TEST_CASE("the rest of an epoch is worth no more than its samples") {
+  Replica replica(Precision::fp32);
+  replica.spec.batch.adaptive = true;
+  const StepAccounting accounting(replica.model, replica.optimizer, replica.schedule, replica.spec,
+                                  160);
+  Progress before = replica.state.progress;
+  before.batch = {.atomic = 16, .micro_steps = 1};
+  before.statistics.update(2, 1, {{3, 2, 0, 0}});
+  REQUIRE(before.statistics.gain(0.25) > 0.25);
+  Prepared prepared;
+  prepared.after = before;
+  prepared.lr_factors = {1};
+  prepared.facts.summary.samples = 4;
+  accounting.end_step(prepared, before, {{.samples = 4, .consumed = 4, .ends_pass = true}}, {});
+  CHECK(prepared.after.iterations == 0.25);
+  CHECK(prepared.facts.efficiency == 1);
 }

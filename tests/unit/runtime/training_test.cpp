@@ -1,5 +1,6 @@
 #include "adaptdl/training.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -327,6 +328,20 @@ TEST_CASE("a backward pass of the body's own is refused, before the step or in p
     CHECK(says(error_of([&] { turns.step("second", second.loss(batch)); }), "give their sum"));
     break;
   }
+}
+
+TEST_CASE("with a model's turn that is skipped the step has no loss") {
+  Training training(kSettings);
+  LinearModel first, second;
+  training.add_model("first", {{"first", first.weight}});
+  training.add_model("second", {{"second", second.weight}});
+  training.epochs().begin();
+  for (auto& batch : training.batches()) {
+    training.step("first", first.loss(batch) / 0);
+    training.step("second", second.loss(batch));
+    if (training.last_step().step == 1) break;
+  }
+  CHECK(std::isnan(training.last_step().loss));
 }
 
 TEST_CASE("finish() ends training after the epoch of its body, and the model is saved") {
