@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
 
 namespace adaptdl {
 namespace {
@@ -83,12 +84,24 @@ void expand_braces(const std::string& pattern, size_t from, std::vector<std::str
   result.push_back(pattern);
 }
 
-void expand_names(const std::string& pattern, std::vector<std::string>& result) {
+// The pattern that stands for this name only.
+std::string literal_pattern(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+void expand_names(const std::string& pattern, const std::string& folder,
+                  std::vector<std::string>& result) {
+  const std::string whole = join_path(literal_pattern(folder), pattern);
   glob_t found = {};
-  const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
+  const int code = ::glob(whole.c_str(), GLOB_NOSORT, nullptr, &found);
   const std::unique_ptr<glob_t, void (*)(glob_t*)> owner(&found, ::globfree);
-  if (code == GLOB_NOMATCH) fail("{}: no such file", pattern);
-  if (code != 0) fail("{}: the folder cannot be read", pattern);
+  if (code == GLOB_NOMATCH) fail("{}: no such file", join_path(folder, pattern));
+  if (code != 0) fail("{}: the folder cannot be read", join_path(folder, pattern));
   result.insert(result.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
 }
 
@@ -98,14 +111,16 @@ bool is_pattern(const std::string& path) {
   return path.find_first_of("*?[{") != std::string::npos;
 }
 
-std::vector<std::string> expand_pattern(const std::string& pattern) {
+std::vector<std::string> expand_pattern(const std::string& pattern, const std::string& folder) {
+  if (const std::string path = join_path(folder, pattern); path_exists(path)) return {path};
   std::vector<std::string> expanded, result;
   expand_braces(pattern, 0, expanded);
-  for (const std::string& path : expanded) {
-    if (path.find_first_of("*?[") == std::string::npos) {
+  for (const std::string& name : expanded) {
+    const std::string path = join_path(folder, name);
+    if (name.find_first_of("*?[") == std::string::npos || path_exists(path)) {
       result.push_back(path);
     } else {
-      expand_names(path, result);
+      expand_names(name, folder, result);
     }
   }
   if (result.size() > kMaxPaths) fail("{}: stands for more than {} files", pattern, kMaxPaths);

@@ -105,13 +105,16 @@ void sync_directory(const std::string& path) {
 
 namespace {
 
-void replace(const std::string& path, std::string_view bytes, mode_t mode, bool sync) {
+// `exact_mode`: whatever the umask.
+void replace(const std::string& path, std::string_view bytes, mode_t mode, bool sync,
+             bool exact_mode = false) {
   const std::string folder = parent_directory(path);
   const std::string temporary =
       join_path(folder, "." + file_name(path) + ".tmp-" + to_hex(random_bytes(6)));
   Fd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
   try {
     write_all(fd.get(), bytes, path);
+    if (exact_mode && ::fchmod(fd.get(), mode) != 0) fail_errno(errno, path + ": cannot write");
     if (sync && fsync(fd.get()) != 0) fail_errno(errno, path + ": cannot write");
     if (::close(fd.release()) != 0 && errno != EINTR) fail_errno(errno, path + ": cannot write");
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
@@ -132,6 +135,17 @@ void write_file_atomic(const std::string& path, std::string_view bytes, mode_t m
 
 void replace_file(const std::string& path, std::string_view bytes, mode_t mode) {
   replace(path, bytes, mode, false);
+}
+
+void write_user_file(const std::string& path, std::string_view bytes, mode_t mode) {
+  const std::string file = followed_links(path);
+  struct stat info {};
+  const bool exists = ::stat(file.c_str(), &info) == 0;
+  if (exists && !S_ISREG(info.st_mode)) {  // a device or a pipe is no file to be replaced
+    const Fd out = open_file(path, O_WRONLY);
+    return write_all(out.get(), bytes, path);
+  }
+  replace(file, bytes, exists ? info.st_mode & 0777 : mode, true, exists);
 }
 
 bool path_exists(const std::string& path) {
@@ -218,6 +232,38 @@ std::string absolute_path(const std::string& path, const std::string& base) {
   return normal;
 }
 
+std::string user_path(const std::string& path, const std::string& base) {
+  const std::filesystem::path whole = join_path(base.empty() ? absolute_path(".") : base, path);
+  std::string done = "/";
+  for (const auto& part : whole.relative_path()) {
+    if (part == "..") {
+      std::error_code error;
+      if (std::filesystem::is_symlink(done, error)) {
+        const std::filesystem::path target = std::filesystem::canonical(done, error);
+        if (!error) done = target.string();
+      }
+      done = parent_directory(done);
+    } else if (part != "." && !part.empty()) {
+      done = join_path(done, part.string());
+    }
+  }
+  return done;
+}
+
+std::string followed_links(const std::string& path) {
+  // The system may refuse symlinks of other users in folders like /tmp.
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 && errno != ENOENT) fail_errno(errno, path);
+  std::string place = path;
+  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::read_symlink(place, error);
+    if (error) return place;
+    place = join_path(parent_directory(place), target.string());
+  }
+  fail_errno(ELOOP, path);
+}
+
 std::string real_path(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                          &std::free);
@@ -292,7 +338,7 @@ TemporaryDirectory::TemporaryDirectory(const std::string& prefix) {
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code error;  // ignored: nothing useful to do here
-  std::filesystem::remove_all(path_, error);
+  if (!kept_) std::filesystem::remove_all(path_, error);
   forget_temporary_path(path_);
 }
 

@@ -33,6 +33,10 @@ std::string read_file(const std::string& path, size_t max_bytes);
 // to the umask.
 void write_file_atomic(const std::string& path, std::string_view bytes, mode_t mode = 0666);
 
+// As write_file_atomic, for a file that its user owns: symlinks at `path` are followed (see
+// followed_links), and an existing file keeps its mode.
+void write_user_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
+
 // As write_file_atomic, but without fsync: a power cut may leave the old, the new, or an empty
 // file. Takes microseconds.
 void replace_file(const std::string& path, std::string_view bytes, mode_t mode = 0666);
@@ -63,6 +67,12 @@ std::vector<std::string> list_directory(const std::string& path);
 // Makes `path` absolute relative to the working directory, or to `base` (itself absolute), and
 // removes "." and ".." textually, without looking at the disk.
 std::string absolute_path(const std::string& path, const std::string& base = "");
+// The same for a path that a user gave: ".." behind a symlink leads to the parent of its target, as
+// for the system. Without such a symlink the result is that of absolute_path().
+std::string user_path(const std::string& path, const std::string& base = "");
+// Where the symlink at `path` leads, by way of others; the last one's target need not exist. `path`
+// itself if it is no symlink. Throws Error if the system does not follow them.
+std::string followed_links(const std::string& path);
 // The place on the disk: absolute, without symlinks, "." and "..". Throws Error if it does not
 // exist.
 std::string real_path(const std::string& path);
@@ -104,9 +114,11 @@ class TemporaryDirectory {
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return join_path(path_, name); }
+  void keep() { kept_ = true; }  // the destructor leaves it
 
  private:
   std::string path_;
+  bool kept_ = false;
 };
 
 }  // namespace adaptdl

@@ -56,6 +56,44 @@ std::string comment_of(const std::string& rest) {
   return rest.substr(begin == std::string::npos ? 0 : begin + 1);
 }
 
+// Whether the text is an empty mapping in braces, and perhaps a comment.
+bool is_empty_braces(const std::string& text) {
+  const size_t open = text.find_first_not_of(" \t");
+  if (open == std::string::npos || text[open] != '{') return false;
+  const size_t close = text.find_first_not_of(" \t", open + 1);
+  return close != std::string::npos && text[close] == '}' && is_idle(text.substr(close + 1));
+}
+
+[[noreturn]] void refuse_one_line(const std::string& file, size_t at, const std::string& what) {
+  fail(
+      "{}:{}: {} is written on one line; write its keys on lines of their own to have them "
+      "changed here, or change them by hand",
+      file, at + 1, what);
+}
+
+// Where the document's mapping ends: "..." ends a document.
+size_t end_of_document(const Lines& lines) {
+  const auto ends = [](const std::string& line) {
+    return line.starts_with("...") && is_idle(line.substr(3));
+  };
+  return static_cast<size_t>(std::find_if(lines.begin(), lines.end(), ends) - lines.begin());
+}
+
+// Removes a whole document that is {}; refuses another one in braces.
+void open_braces(Lines& lines, const std::string& file) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string& line = lines[i];
+    const std::string mark = line.starts_with("---") ? "---" : "";
+    const std::string text = line.substr(mark.size());
+    if (is_idle(text) || line.starts_with("%")) continue;
+    if (text[indent_of(text)] != '{') return;
+    if (!is_empty_braces(text)) refuse_one_line(file, i, "the mapping");
+    line = mark + comment_of(text);
+    if (line.empty()) lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
+}
+
 // The line after the value of the key on line `at`. Idle lines before the next key belong to that
 // key.
 size_t end_of_value(const Lines& lines, size_t at, size_t end, size_t indent) {
@@ -74,7 +112,8 @@ size_t end_of_value(const Lines& lines, size_t at, size_t end, size_t indent) {
 std::string with_yaml_value(std::string_view text, const std::vector<std::string>& path,
                             const std::string& value, const std::string& file) {
   Lines lines = split_lines(text);
-  size_t begin = 0, end = lines.size(), indent = 0, depth = 0;
+  open_braces(lines, file);
+  size_t begin = 0, end = end_of_document(lines), indent = 0, depth = 0;
   for (; depth < path.size(); ++depth) {
     for (size_t i = begin; i < end; ++i) {  // the first key determines the mapping's indentation
       if (is_idle(lines[i]) || lines[i].starts_with("---") || lines[i].starts_with("%")) continue;
@@ -92,11 +131,10 @@ std::string with_yaml_value(std::string_view text, const std::vector<std::string
                   lines.begin() + static_cast<std::ptrdiff_t>(value_end));
       return join_lines(lines);
     }
-    if (!is_idle(rest)) {
-      fail(
-          "{}:{}: {} is written on one line; write its keys on lines of their own to have them "
-          "changed here, or change them by hand",
-          file, at + 1, path[depth]);
+    if (is_empty_braces(rest)) {
+      lines[at] = std::string(indent, ' ') + path[depth] + ":" + comment_of(rest);
+    } else if (!is_idle(rest)) {
+      refuse_one_line(file, at, path[depth]);
     }
     begin = at + 1;
     end = value_end;
@@ -120,7 +158,7 @@ void change_config(const std::vector<ConfigChange>& changes, const ConfigCheck& 
   }
   check(text, path);
   make_directories(parent_directory(path), 0700);
-  write_file_atomic(path, text, 0600);
+  write_user_file(path, text, 0600);
 }
 
 }  // namespace adaptdl::client

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/text.h"
 #include "core/formats/json_brackets.h"
 
 namespace adaptdl {
@@ -52,6 +53,22 @@ Json parse_json(std::string_view text, std::string_view what, JsonLimits limits)
 
 std::string dump_json(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string printable_json(const Json& value) {
+  const std::string text = dump_json(value);
+  std::string shown;
+  shown.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {  // such characters stand in strings only
+    const bool wide = is_wide_control(text, i);
+    if (wide) ++i;
+    if (wide || text[i] == 0x7f) {
+      shown += fmt::format("\\u{:04x}", static_cast<unsigned char>(text[i]));
+    } else {
+      shown += text[i];
+    }
+  }
+  return shown;
 }
 
 namespace json_detail {

@@ -32,6 +32,10 @@ Json parse_json(std::string_view text, std::string_view what, JsonLimits limits 
 // null, because JSON has neither.
 std::string dump_json(const Json& value);
 
+// The same for a terminal: with 0x7f and the control characters of eight bits (U+0080 to U+009F)
+// escaped, too, which JSON and YAML allow as they are.
+std::string printable_json(const Json& value);
+
 namespace json_detail {
 
 [[noreturn]] void missing(std::string_view key, std::string_view what);

@@ -46,6 +46,13 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& n
   return nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest);
 }
 
+// It has no place in a file.
+void forget_lines(YamlValue& value) {
+  value.line = 0;
+  for (const Pointer& item : value.items) forget_lines(*item);
+  for (const auto& [key, member] : value.members) forget_lines(*member);
+}
+
 Pointer override_value(std::string_view text, const std::string& where, YamlLimits limits) {
   Pointer value;
   if (!text.empty() && std::string_view("[{\"'").find(text[0]) != std::string_view::npos) {
@@ -56,7 +63,7 @@ Pointer override_value(std::string_view text, const std::string& where, YamlLimi
     value->text = text;
     value->quoted = text.empty();  // explicitly empty
   }
-  value->line = 0;
+  forget_lines(*value);
   value->where = where;
   return value;
 }
@@ -162,6 +169,7 @@ std::string YamlNode::text() const {
 int64_t YamlNode::integer(int64_t low, int64_t high) const {
   const std::string expected = integer_text(low, high);
   const YamlValue& value = scalar(expected.c_str());
+  check_zero(value, expected);
   const auto number = value.quoted ? std::nullopt : try_parse<int64_t>(value.text);
   if (!number || *number < low || *number > high) wrong(expected);
   return *number;
@@ -170,6 +178,7 @@ int64_t YamlNode::integer(int64_t low, int64_t high) const {
 double YamlNode::number(NumberBounds bounds) const {
   const std::string expected = bounds_text(bounds);
   const YamlValue& value = scalar(expected.c_str());
+  check_zero(value, expected);
   const auto number = value.quoted ? std::nullopt : try_parse<double>(value.text);
   const bool fits = number && std::isfinite(*number) &&
                     (bounds.low_excluded ? *number > bounds.low : *number >= bounds.low) &&
@@ -183,6 +192,11 @@ bool YamlNode::boolean() const {
   if (!value.quoted && value.text == "true") return true;
   if (!value.quoted && value.text == "false") return false;
   wrong("true or false");
+}
+
+void YamlNode::check_zero(const YamlValue& value, const std::string& expected) const {
+  if (value.line == 0 || value.quoted || !depends_on_yaml_version(value.text)) return;
+  wrong(expected + "; write it without the leading zero, which makes it octal in YAML 1.1");
 }
 
 size_t YamlNode::choice(const std::vector<std::string>& names) const {

@@ -71,7 +71,7 @@ class YamlNode {
 
   std::string text() const;  // any non-empty scalar; empty text must be quoted: ""
   int64_t integer(int64_t low = std::numeric_limits<int64_t>::min(),
-                  int64_t high = std::numeric_limits<int64_t>::max()) const;  // 3, -3, not 3.0
+                  int64_t high = std::numeric_limits<int64_t>::max()) const;  // 3, -3, not 3.0, 010
   double number(NumberBounds bounds = {}) const;                              // finite
   bool boolean() const;                                                       // true, false
   // Index of the text among `names`; the Error lists them and suggests the nearest.
@@ -91,6 +91,8 @@ class YamlNode {
   friend struct YamlJson;  // yaml_json.cpp
   const YamlValue& scalar(const char* expected) const;
   [[noreturn]] void wrong(const std::string& expected) const;
+  // Refuses a number that others read as another one. Overrides are no YAML.
+  void check_zero(const YamlValue& value, const std::string& expected) const;
   std::string describe() const;
 
   std::shared_ptr<const YamlValue> value_;

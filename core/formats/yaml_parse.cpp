@@ -1,5 +1,6 @@
 #include "core/formats/yaml_parse.h"
 
+#include <algorithm>
 #include <istream>
 #include <map>
 #include <streambuf>
@@ -164,6 +165,13 @@ class Builder : public YAML::EventHandler {
 };
 
 }  // namespace
+
+bool depends_on_yaml_version(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (!text.starts_with('0') || text.find_first_not_of("0123456789") != text.npos) return false;
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+  return text.size() > 1 || text > "7";
+}
 
 Pointer parse_yaml_document(std::string_view text, const std::string& file, bool lines,
                             YamlLimits limits) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct YamlValue {
     return nullptr;
   }
 };
+
+// Whether plain text is an integer whose leading zero makes it octal in YAML 1.1, as kubectl and
+// Helm read it, and another number or none in YAML 1.2: 0400, -010, 09, but not 007.
+bool depends_on_yaml_version(std::string_view text);
 
 // One document without overrides. Places are "FILE:LINE", or FILE alone without `lines`.
 YamlValue::Pointer parse_yaml_document(std::string_view text, const std::string& file, bool lines,

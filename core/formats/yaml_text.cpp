@@ -27,7 +27,7 @@ bool is_plain(const std::string& text) {
 // A JSON string is a double-quoted YAML scalar.
 std::string scalar(const Json& value) {
   if (value.is_string() && is_plain(value.get<std::string>())) return value.get<std::string>();
-  return dump_json(value);
+  return printable_json(value);
 }
 
 bool is_block(const Json& value) {

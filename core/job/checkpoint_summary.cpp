@@ -13,6 +13,8 @@
 namespace adaptdl {
 namespace {
 
+constexpr size_t kPiece = 16u << 20;  // read from the disk between two looks whether to stop
+
 // The data files' bytes by name; one that is missing or has another size is damaged.
 std::map<std::string, MappedFile> map_files(CheckpointSummary& summary) {
   std::map<std::string, MappedFile> files;
@@ -31,6 +33,18 @@ std::map<std::string, MappedFile> map_files(CheckpointSummary& summary) {
     files.emplace(file.name, std::move(mapped));
   }
   return files;
+}
+
+uint32_t checksum_of(std::span<const std::byte> bytes, const Cancellation* cancelled,
+                     const std::string& what) {
+  uint32_t sum = 0;
+  do {
+    if (cancelled != nullptr && cancelled->cancelled()) throw Cancelled(what);
+    const auto piece = bytes.first(std::min(bytes.size(), kPiece));
+    sum = crc32c(piece, sum);
+    bytes = bytes.subspan(piece.size());
+  } while (!bytes.empty());
+  return sum;
 }
 
 }  // namespace
@@ -108,7 +122,7 @@ CheckpointManifest read_checkpoint_manifest(const std::string& folder) {
   return parse_checkpoint_manifest(read_file(path, kMaxManifestBytes), path);
 }
 
-CheckpointSummary inspect_checkpoint(const std::string& folder) {
+CheckpointSummary inspect_checkpoint(const std::string& folder, const Cancellation* cancelled) {
   CheckpointSummary summary;
   summary.path = folder;
   summary.manifest = read_checkpoint_manifest(folder);
@@ -118,8 +132,8 @@ CheckpointSummary inspect_checkpoint(const std::string& folder) {
     summary.bytes += tensor.bytes;
     const auto file = files.find(tensor.file);
     bool intact = file != files.end();
-    if (intact &&
-        crc32c(file->second.bytes().subspan(tensor.offset, tensor.bytes)) != tensor.crc32c) {
+    if (intact && checksum_of(file->second.bytes().subspan(tensor.offset, tensor.bytes), cancelled,
+                              folder) != tensor.crc32c) {
       summary.damages.push_back(fmt::format("{}: the checksum of {} differs: the file was damaged",
                                             join_path(folder, tensor.file), tensor.name));
       intact = false;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/cancellation.h"
 #include "core/job/checkpoint_manifest.h"
 
 namespace adaptdl {
@@ -53,7 +54,8 @@ int64_t fresh_at(const CheckpointHeader& header);
 CheckpointManifest read_checkpoint_manifest(const std::string& folder);
 
 // Reads everything in the folder, tensors too. Throws Error if the manifest is damaged or cannot be
-// read.
-CheckpointSummary inspect_checkpoint(const std::string& folder);
+// read, and Cancelled.
+CheckpointSummary inspect_checkpoint(const std::string& folder,
+                                     const Cancellation* cancelled = nullptr);
 
 }  // namespace adaptdl

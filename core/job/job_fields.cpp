@@ -176,7 +176,9 @@ JobSection top() {
            "another number of replicas; false that it must not. Otherwise the job is taken for "
            "restartable once its replicas have done so.",
            [](const YamlNode& value, JobFile& job) { job.spec.restartable = value.boolean(); }},
-          {"env", "a map of names to texts", "none", "Environment variables of every replica.",
+          {"env", "a map of names to texts", "none",
+           "Environment variables of every replica. On this machine's GPUs, CUDA_VISIBLE_DEVICES "
+           "and CUDA_DEVICE_ORDER have no effect: the service chooses the GPUs.",
            read_environment},
           {"load_pickles", "true or false", "false",
            "When true, torch.load of PyTorch 2.6 and newer reads pickles, which can run any code: "

@@ -162,14 +162,17 @@ ArchiveData find_archive_data(const std::string& name, const std::string& progra
   const std::string folder = parent_directory(program);
   const auto find_files = [&](const std::string& what, const std::string& path, bool pattern,
                               const std::string& setting) {
-    const std::string whole = absolute_path(path, folder);
+    const std::string whole = user_path(path, folder), start = join_path(folder, "");
     const auto names = std::filesystem::path(path);
     const bool climbs = std::find(names.begin(), names.end(), "..") != names.end();
-    for (const std::string& original : pattern ? expand_pattern(whole) : std::vector{whole}) {
+    // What is not below the folder cannot be linked at its place in the copy.
+    const bool below = !climbs && whole.size() > start.size();
+    const std::string inner = below ? whole.substr(start.size()) : whole;
+    for (const std::string& original :
+         pattern ? expand_pattern(inner, folder) : std::vector{whole}) {
       if (!path_exists(original)) fail("{}: {} does not exist", what, original);
-      // What is not below the folder cannot be linked at its place in the copy.
-      const std::string place = climbs ? "" : original.substr(folder.size() + 1);
-      if (climbs || place == file_name(program)) {
+      const std::string place = below ? original.substr(start.size()) : "";
+      if (!below || place == file_name(program)) {
         data.settings.push_back(setting + '=' + whole);
         return;
       }
@@ -246,7 +249,7 @@ ProjectCopy copy_project(const ProjectFiles& files, const std::string& destinati
 ProjectCopy copy_program(const std::string& file, JobSpec::Kind kind,
                          const std::vector<std::string>& settings, const std::string& destination,
                          const CopyOptions& options) {
-  const std::string program = absolute_path(file);
+  const std::string program = user_path(file);
   if (!path_exists(program)) fail("{}: does not exist", file);
   if (is_directory(program)) fail("{}: is a folder; give a file", file);
   ArchiveData data;

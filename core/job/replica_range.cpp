@@ -11,8 +11,8 @@ ReplicaRange parse_replica_range(std::string_view text, std::string_view where,
     const auto value = try_parse<int>(part);
     if (!value || *value < low || *value > limits.most) {
       fail(
-          "{}: invalid replica range \"{}\": give N{}{}{} or MIN:MAX, with {} <= MIN <= MAX and "
-          "1 <= MAX <= {}",
+          "{}: invalid replica range \"{}\": give N{}{}{} or MIN:MAX, with {} <= MIN <= MAX, and N "
+          "and MAX from 1 to {}",
           where, text, limits.open ? ", MIN:" : "", limits.also.empty() ? "" : ", ", limits.also,
           limits.least, limits.most);
     }

@@ -5,6 +5,7 @@
 
 #include "core/base/durable_file.h"
 #include "core/base/error.h"
+#include "core/base/files.h"
 #include "core/formats/safetensors.h"
 #include "core/formats/zip_writer.h"
 #include "core/job/archive_tensors.h"
@@ -125,7 +126,7 @@ WeightsFormat weights_format(const std::string& path) {
 }
 
 void export_weights(const WeightsFile& weights, WeightsFormat format, const std::string& path) {
-  DurableFile file(path);
+  DurableFile file(followed_links(path));
   const Write write = [&](std::string_view bytes) { file.write(bytes); };
   if (format == WeightsFormat::safetensors) {
     write_safetensors(weights, write);

@@ -17,7 +17,7 @@ enum class WeightsFormat {
 // The format for a file of this name: .safetensors, .pt or .pth. Throws UsageError for others.
 WeightsFormat weights_format(const std::string& path);
 
-// Replaces `path` once everything is on disk. Throws Error.
+// Replaces `path`, or what a symlink there leads to, once everything is on disk. Throws Error.
 void export_weights(const WeightsFile& weights, WeightsFormat format, const std::string& path);
 
 }  // namespace adaptdl

@@ -277,12 +277,14 @@ T shared_or_made(std::map<std::string, T>& shared, const std::string& key, const
   return found != shared.end() ? found->second : shared.emplace(key, make()).first->second;
 }
 
-std::shared_ptr<const Column> open_member(const DataSource& source, const std::string& pattern,
+std::shared_ptr<const Column> open_member(const DataSource& source, const std::string& base_dir,
                                           SharedSources& shared) {
-  const auto shards = shared_or_made(shared.shards, pattern,
-                                     [&] { return std::make_shared<const TarShards>(pattern); });
+  const std::string path = join_path(base_dir, source.path);
+  const auto shards = shared_or_made(shared.shards, path, [&] {
+    return std::make_shared<const TarShards>(source.path, base_dir);
+  });
   const std::shared_ptr<const Blobs> members = TarShards::members(shards, source.member);
-  const std::string name = pattern + ":." + source.member;
+  const std::string name = path + ":." + source.member;
   const std::string kind = source.member.substr(source.member.rfind('.') + 1);
   if (kind == "cls") return make_integer_column(members, name, source);
   if (kind == "npy") return make_npy_column(members, name, source);
@@ -355,7 +357,7 @@ std::shared_ptr<const Column> open_column(const DataSource& source, const std::s
     case Format::image_labels:
       return make_column(folder()->labels(), source);
     case Format::tar:
-      return open_member(source, path, *shared);
+      return open_member(source, base_dir, *shared);
     case Format::text: {
       DataSource text = source;
       if (!text.vocabulary.empty()) text.vocabulary = join_path(base_dir, text.vocabulary);

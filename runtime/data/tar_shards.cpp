@@ -78,8 +78,9 @@ class TarShards::Members : public Blobs {
   const Kind& kind_;
 };
 
-TarShards::TarShards(const std::string& pattern) : name_(pattern) {
-  for (std::string& path : expand_pattern(pattern)) {
+TarShards::TarShards(const std::string& pattern, const std::string& folder)
+    : name_(join_path(folder, pattern)) {
+  for (std::string& path : expand_pattern(pattern, folder)) {
     if (!path_exists(path)) {
       fail("{}: data file not found; a relative path starts at the folder of the training archive",
            path);
@@ -87,7 +88,7 @@ TarShards::TarShards(const std::string& pattern) : name_(pattern) {
     shards_.push_back({std::move(path), {}});
     index(static_cast<uint32_t>(shards_.size() - 1));
   }
-  if (samples_ == 0) fail("{}: holds no samples", pattern);
+  if (samples_ == 0) fail("{}: holds no samples", name_);
 }
 
 void TarShards::index(uint32_t shard) {

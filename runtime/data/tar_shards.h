@@ -16,10 +16,10 @@ namespace adaptdl::data {
 // thread.
 class TarShards {
  public:
-  // Reads the headers of all files that `pattern` stands for (core/base/file_pattern.h), in
-  // bytewise order of their paths. Throws Error: no such file, a damaged file, no samples, two
-  // members of a kind in a sample.
-  explicit TarShards(const std::string& pattern);
+  // Reads the headers of all files that `pattern` stands for below `folder`
+  // (core/base/file_pattern.h), in bytewise order of their paths. Throws Error: no such file, a
+  // damaged file, no samples, two members of a kind in a sample.
+  TarShards(const std::string& pattern, const std::string& folder);
 
   // The members of a kind, one of each sample. Throws Error that names a sample that has none.
   // `shards` must be this object.

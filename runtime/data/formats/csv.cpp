@@ -41,12 +41,22 @@ T number(std::string_view field, const std::string& name, int64_t line, int64_t 
   if (error != std::errc()) {
     fail("{}:{}: column {} holds {}, which is out of range", name, line, column, quoted(field));
   }
+  if (!std::isfinite(value)) {
+    fail(
+        "{}:{}: column {} holds {}; every sample needs a finite number there (a file in .npy "
+        "format "
+        "may have others)",
+        name, line, column, quoted(field));
+  }
   if constexpr (std::is_integral_v<T>) {
     // Above 2^53 not every integer is exact in float64.
     if (!(std::abs(value) <= 9007199254740992.0) || value != std::trunc(value)) {
       fail("{}:{}: column {} holds {}, which is not an integer; choose a floating-point dtype",
            name, line, column, quoted(field));
     }
+  } else if (!std::isfinite(static_cast<T>(value))) {
+    fail("{}:{}: column {} holds {}, which is out of range for float32; choose the dtype float64",
+         name, line, column, quoted(field));
   }
   return static_cast<T>(value);
 }

@@ -34,6 +34,18 @@ TEST_CASE("patterns: names on the disk") {
         Paths{folder.file("a.tar"), folder.file("a.txt"), folder.file("b.tar"),
               folder.file("c.tar")});
   CHECK_THROWS_AS(expand_pattern(folder.file("{*.tar,*.zip}")), Error);
+  // A folder's name is no pattern, nor is the name of a file that exists.
+  const std::string odd = folder.file("r[1]{a,b}*\\");
+  adaptdl::make_directories(odd + "/s");
+  for (const char* name : {"/s/0.tar", "/s/1.tar", "/x[1].tar", "/{0..1}.tar"}) {
+    adaptdl::write_file_atomic(odd + name, "");
+  }
+  CHECK(expand_pattern("s/?.tar", odd) == Paths{odd + "/s/0.tar", odd + "/s/1.tar"});
+  CHECK(expand_pattern("s/{1..2}.tar", odd) == Paths{odd + "/s/1.tar", odd + "/s/2.tar"});
+  CHECK(expand_pattern("x[1].tar", odd) == Paths{odd + "/x[1].tar"});
+  CHECK(expand_pattern("{0..1}.tar", odd) == Paths{odd + "/{0..1}.tar"});
+  CHECK(expand_pattern(folder.file("a.*"), odd) ==
+        Paths{folder.file("a.tar"), folder.file("a.txt")});
   CHECK(adaptdl::is_pattern("a{0..1}"));
   CHECK_FALSE(adaptdl::is_pattern("a-b_c.d"));
 }

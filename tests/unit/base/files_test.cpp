@@ -120,6 +120,13 @@ TEST_CASE("a temporary folder is private and goes away") {
     make_directories(folder.file("x/y"));
   }
   CHECK_FALSE(path_exists(path));
+  {
+    TemporaryDirectory folder("base-test");
+    path = folder.path();
+    folder.keep();
+  }
+  CHECK(is_directory(path));
+  remove_tree(path);
 }
 
 TEST_CASE("paths are taken apart and put together") {
@@ -140,6 +147,47 @@ TEST_CASE("paths are taken apart and put together") {
   CHECK(file_name("a/b/") == "b");
   CHECK(file_stem("a/b.train.pt") == "b.train");
   CHECK(file_stem(".hidden") == ".hidden");
+}
+
+TEST_CASE("a user's path climbs from where a symlink leads, and is as written otherwise") {
+  const TemporaryDirectory folder;
+  const std::string here = real_path(folder.path());
+  make_directories(here + "/far/deep/sub");
+  REQUIRE(symlink("far/deep", (here + "/link").c_str()) == 0);
+  REQUIRE(symlink("nowhere", (here + "/dangling").c_str()) == 0);
+  CHECK(user_path("link/../train.pt", here) == here + "/far/train.pt");
+  CHECK(user_path(here + "/link/sub/../../x") == here + "/far/x");
+  CHECK(user_path("link/sub/../x", here) == here + "/link/x");
+  for (const char* plain : {"train.pt", "./a/../train.pt", "far/deep/../x/", "link/x", "none/../x",
+                            "dangling/../x", "..//.", "../../../../../..", "", "/a//b/./"}) {
+    CAPTURE(plain);
+    CHECK(user_path(plain, here) == absolute_path(plain, here));
+    CHECK(user_path(plain) == absolute_path(plain));
+  }
+}
+
+TEST_CASE("a user's file stays where its symlink leads, with its mode") {
+  const TemporaryDirectory folder;
+  const auto mode = [&](const char* name) {
+    struct stat info {};
+    REQUIRE(lstat(folder.file(name).c_str(), &info) == 0);
+    return info.st_mode;
+  };
+  make_directories(folder.file("far"));
+  REQUIRE(symlink("far/second", folder.file("first").c_str()) == 0);
+  REQUIRE(symlink("file", folder.file("far/second").c_str()) == 0);
+  CHECK(followed_links(folder.file("first")) == folder.file("far/file"));
+  CHECK(followed_links(folder.file("far/file")) == folder.file("far/file"));
+  write_user_file(folder.file("first"), "new", 0600);
+  CHECK((mode("far/file") & 07777) == 0600);
+  REQUIRE(chmod(folder.file("far/file").c_str(), 0666) == 0);  // more than the umask permits
+  write_user_file(folder.file("first"), "newer", 0600);
+  CHECK((mode("far/file") & 07777) == 0666);
+  CHECK(read_file(folder.file("far/file"), 10) == "newer");
+  CHECK(S_ISLNK(mode("first")));
+  CHECK(S_ISLNK(mode("far/second")));
+  REQUIRE(symlink("round", folder.file("round").c_str()) == 0);
+  CHECK_ERROR(write_user_file(folder.file("round"), ""), "round");
 }
 
 TEST_CASE("a real path has no symlinks in it") {

@@ -2,15 +2,20 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/least_of_three.h"
+
 using namespace adaptdl;
 
 TEST_CASE("a deadline that is over, be it the earliest of all, is not waited for") {
   std::vector<pollfd> nothing;
   for (const TimePoint deadline : {TimePoint::min(), TimePoint(), Monotonic::now()}) {
-    const TimePoint begun = Monotonic::now();
-    poll_until(nothing, deadline);
-    CHECK_FALSE(wait_ready(-1, POLLIN, deadline));
-    CHECK(seconds_since(begun) < 1);
+    const auto seconds = [&] {
+      const TimePoint begun = Monotonic::now();
+      poll_until(nothing, deadline);
+      CHECK_FALSE(wait_ready(-1, POLLIN, deadline));
+      return seconds_since(begun);
+    };
+    CHECK(adaptdl::testing::least_of_three(1, seconds) < 1);
   }
 }
 

@@ -1,8 +1,13 @@
 #include "core/client/config_file.h"
 
+#include <cstdlib>
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/error.h"
+#include "core/base/files.h"
+#include "core/base/system.h"
 #include "core/formats/yaml.h"
 
 namespace adaptdl::client {
@@ -62,6 +67,40 @@ TEST_CASE("a mapping in braces is not touched") {
   CHECK_THROWS_WITH_AS(
       with_yaml_value("a: 1\nlocal: {policy: sia}\n", {"local", "policy"}, "x", "config.yaml"),
       doctest::Contains("config.yaml:2: local is written on one line"), Error);
+  for (const char* text : {"# x\n{cluster: there}\n", "\n--- {a: 1}\n", "%YAML 1.1\n{\n}\n"}) {
+    CHECK_THROWS_WITH_AS(with_yaml_value(text, {"cluster"}, "local", "config.yaml"),
+                         doctest::Contains("config.yaml:2: the mapping is written on one line"),
+                         Error);
+  }
+}
+
+TEST_CASE("empty braces are an empty mapping, and ... ends the document") {
+  CHECK(with("{}\n", {"cluster"}, "local") == "cluster: local\n");
+  CHECK(with("# mine\n{ } # none\n", {"cluster"}, "local") == "# mine\n # none\ncluster: local\n");
+  CHECK(with("--- {}\r\n...\n", {"cluster"}, "local") == "---\ncluster: local\n...\n");
+  CHECK(with("local: {}  # none\na: 1\n", {"local", "policy"}, "sia") ==
+        "local:  # none\n  policy: sia\na: 1\n");
+  CHECK(with("a: 1\n...\n", {"local", "policy"}, "sia") == "a: 1\nlocal:\n  policy: sia\n...\n");
+  CHECK(with("cluster: x\n... # end\n", {"cluster"}, "local") == "cluster: local\n... # end\n");
+}
+
+TEST_CASE("the file of a symlink is changed, and keeps its mode") {
+  const TemporaryDirectory folder;
+  const std::string dotfile = folder.file("dotfile"), link = folder.file("adaptdl/config.yaml");
+  write_file_atomic(dotfile, "a: 1\n");
+  REQUIRE(::chmod(dotfile.c_str(), 0644) == 0);
+  make_directories(folder.file("adaptdl"));
+  REQUIRE(::symlink("../dotfile", link.c_str()) == 0);
+  const auto before = environment_variable("XDG_CONFIG_HOME");
+  ::setenv("XDG_CONFIG_HOME", folder.path().c_str(), 1);
+  change_config({{{"cluster"}, "local"}}, [](const std::string&, const std::string&) {});
+  before ? ::setenv("XDG_CONFIG_HOME", before->c_str(), 1) : ::unsetenv("XDG_CONFIG_HOME");
+  CHECK(read_file(dotfile, 100) == "a: 1\ncluster: local\n");
+  struct stat info {};
+  REQUIRE(::lstat(link.c_str(), &info) == 0);
+  CHECK(S_ISLNK(info.st_mode));
+  REQUIRE(::stat(dotfile.c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0644);
 }
 
 }  // namespace

@@ -178,6 +178,16 @@ TEST_CASE("csv: errors name the line") {
   CHECK(contains(csv_error("1.5\n", csv_options(DType::int64)), "not an integer"));
   CHECK(contains(csv_error("1e999\n", floats), "out of range"));
   CHECK(contains(csv_error("+-1\n", floats), "not a number"));
+  for (const char* field : {"nan", "-NaN", "inf", "-infinity"}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::int64}) {
+      CHECK(
+          contains(csv_error(fmt::format("1,2\n3,{}\n", field), csv_options(dtype)),
+                   fmt::format("x.csv:2: column 1 holds {}; every sample needs a finite", field)));
+    }
+  }
+  CHECK(contains(csv_error("-1e39\n", floats), "x.csv:1: column 0 holds -1e39, which is out of"));
+  CHECK(csv<float>("3.4028235e38\n", floats) == std::vector<float>{3.4028235e38f});
+  CHECK(csv<double>("1e39\n", csv_options(DType::float64)) == std::vector<double>{1e39});
 }
 
 TEST_CASE("spill: many bytes go to a file and come back") {

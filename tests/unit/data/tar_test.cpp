@@ -78,6 +78,19 @@ TEST_CASE("tar: members of samples in several files") {
                  "t-*.tar: no such file"));
 }
 
+TEST_CASE("tar: the folder's name is no pattern") {
+  const TemporaryDirectory parent;
+  const std::string folder = parent.file("run[1]{a,b}");
+  adaptdl::make_directories(folder);
+  for (const char* name : {"/s-0.tar", "/s-1.tar"}) {
+    adaptdl::write_file_atomic(folder + name, sample("a", 10, 5) + tar_end());
+  }
+  for (const char* pattern : {"s-*.tar", "s-{0..1}.tar"}) {
+    CHECK(open_column(member(pattern, "cls"), folder)->rows() == 2);
+  }
+  CHECK(open_column(member("s-0.tar", "cls"), folder)->rows() == 1);
+}
+
 TEST_CASE("tar: another file or member is another data set") {
   const TemporaryDirectory folder, other;
   const std::string first = sample("a", 10, 0) + tar_end(), second = sample("b", 20, 1) + tar_end();

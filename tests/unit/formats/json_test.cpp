@@ -57,4 +57,16 @@ TEST_CASE("printing never throws") {
   CHECK(dump_json(Json(std::numeric_limits<double>::infinity())) == "null");
 }
 
+TEST_CASE("JSON for terminals has no control characters") {
+  const Json value = {{"k\x7f",
+                       "\x1b\xc2\x9b"
+                       "31m \xc3\xa4 \\\x7f"}};
+  const std::string text = printable_json(value);
+  CHECK(text == R"({"k\u007f":"\u001b\u009b31m )"
+                "\xc3\xa4"
+                R"( \\\u007f"})");
+  CHECK(parse_json(text, "f") == value);
+  CHECK(printable_json("\xc2") == "\"\xef\xbf\xbd\"");  // not UTF-8
+}
+
 }  // namespace adaptdl

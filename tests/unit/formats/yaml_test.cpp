@@ -180,9 +180,29 @@ e:
                                             "f"));
   CHECK(json == Json::parse(R"({
     "n": [null, null, "", null, 1, -7, 18446744073709551615, 2.5, 1000.0, ".inf", "inf", "nan",
-          "0x1f", "1_000"],
+          31, "1_000"],
     "b": [true, false, "yes", "true"], "t": "text\n", "e": null})"));
   CHECK(yaml_to_json(YamlNode()).is_null());
+}
+
+TEST_CASE("a leading zero is octal in JSON, as for kubectl, and refused where a number is read") {
+  const Json json = yaml_to_json(parse_yaml(R"(
+n: [0400, -017, 00, 007, 0o400, -0x10, 0, 00.5, 0xffffffffffffffff, -01000000000000000000000]
+t: [089, "0400", 0o9, 0x, 0x-1, 0o, 07777777777777777777777777, -0xffffffffffffffff, 0_1]
+)",
+                                            "f", {"set=0400"}));
+  CHECK(json == Json::parse(R"({
+    "n": [256, -15, 0, 7, 256, -16, 0, 0.5, 18446744073709551615, -9223372036854775808],
+    "t": ["089", "0400", "0o9", "0x", "0x-1", "0o", "07777777777777777777777777",
+          "-0xffffffffffffffff", "0_1"], "set": 400})"));
+
+  YamlMapping top(parse("a: 010\nb: 007\nc: 09.5\n", {"d=010"}));
+  CHECK_ERROR(top.require("a").integer(0, 20),
+              "job.yaml:1: a: is 010; it must be an integer from 0 to 20; write it without");
+  CHECK_ERROR(top.require("a").number(), "which makes it octal in YAML 1.1");
+  CHECK(top.require("b").integer() == 7);
+  CHECK(top.require("c").number() == 9.5);
+  CHECK(top.require("d").integer() == 10);
 }
 
 }  // namespace adaptdl

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "core/base/files.h"
+#include "core/formats/crc32c.h"
 #include "tests/unit/base/expect_error.h"
 
 using namespace adaptdl;
@@ -39,6 +41,27 @@ TEST_CASE("progress: what a checkpoint says, and defaults for what earlier versi
   CHECK(progress.atomic_limit == 9);
   CHECK(progress.precision == "fp16");
   CHECK(progress.validation.at("loss") == "nan");
+}
+
+TEST_CASE("reading a checkpoint can be cut off") {
+  const TemporaryDirectory folder;
+  const std::string data(1000, 'x');
+  write_file_atomic(folder.file("data"), data);
+  CheckpointManifest manifest = manifest_with({{"iterations", 1}});
+  manifest.files = {{.name = "data", .bytes = data.size()}};
+  CheckpointTensor tensor;
+  tensor.name = "weight";
+  tensor.dtype = "float32";
+  tensor.shape = {250};
+  tensor.file = "data";
+  tensor.bytes = data.size();
+  tensor.crc32c = crc32c(data);
+  manifest.tensors = {tensor};
+  write_file_atomic(folder.file(kCheckpointManifest), checkpoint_manifest_text(manifest));
+  Cancellation cancelled;
+  CHECK(inspect_checkpoint(folder.path(), &cancelled).damages.empty());
+  cancelled.cancel();
+  CHECK_THROWS_AS(inspect_checkpoint(folder.path(), &cancelled), Cancelled);
 }
 
 TEST_CASE("progress: what is not of a training of ours") {

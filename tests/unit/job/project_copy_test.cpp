@@ -317,6 +317,35 @@ TEST_CASE("an archive brings a text's vocabulary, and the files of a pattern") {
               "s/2.tar does not exist");
 }
 
+TEST_CASE("an archive in a folder whose name looks like a pattern, or behind a symlink") {
+  const Folder folder;
+  for (const char* name : {"r[1]{a,b}/s/0.tar", "r[1]{a,b}/s/1.tar", "r[1]{a,b}/x*.tar"}) {
+    folder.write(name);
+  }
+  folder.write("r[1]{a,b}/train.pt",
+               archive("{path: './s/*.tar', format: tar, member: cls}, {path: 'x*.tar', format: "
+                       "tar, member: cls}, {path: ., format: images, shape: [1, 2, 2]}, "
+                       "{path: ../z.npy}"));
+  folder.write("z.npy");
+  folder.link("r[1]{a,b}/s", "link");
+  write_file_atomic(folder.dir.file("z.npy"), "wrong");
+  REQUIRE(::symlink("p/r[1]{a,b}", folder.dir.file("way").c_str()) == 0);
+  const std::string place = real_path(folder.in_project("r[1]{a,b}"));
+  const std::string beside = parent_directory(place) + "/z.npy";
+  const auto copy = [&](const std::string& file) {
+    return copy_program(file, JobSpec::Kind::archive, {}, folder.copy(), kQuick);
+  };
+  const ProjectCopy copied = copy(folder.in_project("link/../train.pt"));
+  CHECK(tree(folder.copy()) == Texts{"s/", "s/0.tar -> " + place + "/s/0.tar",
+                                     "s/1.tar -> " + place + "/s/1.tar", "train.pt",
+                                     "x*.tar -> " + place + "/x*.tar"});
+  CHECK(copied.settings.back() == "data.train.3.path=" + beside);
+  CHECK(copied.settings.front() == "data.train.2.path=" + place);
+  remove_tree(folder.copy());
+  // As the runtime finds it: above the folder itself, not above the symlink.
+  CHECK(copy(folder.dir.file("way/train.pt")).settings.back() == "data.train.3.path=" + beside);
+}
+
 TEST_CASE("an archive that cannot train is refused") {
   const Folder folder;
   folder.write("train.pt", archive("{path: x.npy}"));

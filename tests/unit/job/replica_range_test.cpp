@@ -19,5 +19,6 @@ TEST_CASE("numbers of replicas") {
     CHECK_ERROR(parse_replica_range(wrong, "f:2: replicas", eight), "f:2: replicas: ");
   }
   CHECK_ERROR(parse_replica_range("0:1", "N", {.least = 1}), "1 <= MIN <= MAX");
+  CHECK_ERROR(parse_replica_range("0", "N"), "N and MAX from 1 to 1000000");
   CHECK_ERROR(parse_replica_range("1:x", "N", {.open = true}), "N, MIN: or MIN:MAX");
 }

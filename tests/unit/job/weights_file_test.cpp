@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include "core/job/weights_export.h"
 #include "tests/unit/base/expect_error.h"
@@ -90,6 +91,15 @@ TEST_CASE("weights survive every format") {
     from = to;
   }
   CHECK(list_directory(folder.path()).size() == 4);
+}
+
+TEST_CASE("an export goes where a symlink leads") {
+  const TemporaryDirectory folder;
+  const std::string link = folder.file("a.pt");
+  REQUIRE(::symlink("b.pt", link.c_str()) == 0);
+  export_weights(open_weights(kSample), WeightsFormat::state_dict, link);
+  CHECK(followed_links(link) == folder.file("b.pt"));
+  CHECK_FALSE(open_weights(folder.file("b.pt")).tensors.empty());
 }
 
 TEST_CASE("tied tensors share their elements in a dictionary") {
