@@ -18,14 +18,16 @@ class Arguments;  // parse.h
 
 // What a value is: how it is checked, and how a shell completes it.
 enum class Kind {
-  flag,       // no value
-  text,       // anything
-  integer,    // within [min, max]
-  choice,     // one of `choices`; of one that ends with "=", whatever begins so
-  file,       // a path of a file
-  directory,  // a path of a folder
-  job,        // the name of a job or of a live run
-  words,      // free text; every further argument belongs to it (positionals only)
+  flag,        // no value
+  text,        // anything
+  integer,     // within [min, max]
+  choice,      // one of `choices`; of one that ends with "=", whatever begins so
+  suggested,   // anything; `choices` are only for completion
+  file,        // a path of a file
+  directory,   // a path of a folder
+  job,         // the name of a job
+  job_or_run,  // the name of a job or of a live run
+  words,       // free text; every further argument belongs to it (positionals only)
 };
 
 struct Option {

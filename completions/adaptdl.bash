@@ -97,7 +97,7 @@ _adaptdl() {
       inspect-o|inspect--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       export-o|export--format) COMPREPLY=($(compgen -W "text json" -- "$current")) ;;
       serve--slots) COMPREPLY=() ;;
-      serve--policy) COMPREPLY=() ;;
+      serve--policy) COMPREPLY=($(compgen -W "proportional pollux sia fixed" -- "$current")) ;;
       serve--policy-option) COMPREPLY=() ;;
       submit-f|submit--file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
       submit-n|submit--name) COMPREPLY=() ;;
@@ -265,7 +265,7 @@ _adaptdl() {
       operator--kubeconfig) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
       operator--job-namespace) COMPREPLY=() ;;
       operator--only) COMPREPLY=() ;;
-      operator--policy) COMPREPLY=() ;;
+      operator--policy) COMPREPLY=($(compgen -W "proportional pollux sia fixed" -- "$current")) ;;
       operator--policy-option) COMPREPLY=() ;;
       operator--interval) COMPREPLY=() ;;
       operator--accelerator-label) COMPREPLY=() ;;
@@ -306,7 +306,7 @@ _adaptdl() {
       simulate--nodes) COMPREPLY=() ;;
       simulate--gpus-per-node) COMPREPLY=() ;;
       simulate--cluster) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
-      simulate--policy) COMPREPLY=() ;;
+      simulate--policy) COMPREPLY=($(compgen -W "proportional pollux sia fixed tiresias optimus" -- "$current")) ;;
       simulate--policy-option) COMPREPLY=() ;;
       simulate--interval) COMPREPLY=() ;;
       simulate--event-gap) COMPREPLY=() ;;
@@ -332,7 +332,7 @@ _adaptdl() {
     local flags="-h --help --version -v --verbose -q --quiet --no-color"
     case $command in
       run) flags="$flags --replicas --replicas-at --spares --replace-stragglers --name --set --from --evaluate --deterministic --fresh --checkpoint-dir --checkpoint-mirror --output --log-dir --tensorboard --max-restarts --hang-timeout --device --threads --hosts --nnodes --rdzv-endpoint --node-rank --witness --rdzv-key --host-timeout --interface --advertise --ports --plain-links --links --no-nccl --grace -r --redirects -t --tee --local-ranks-filter --role --standalone -o --format --step-events" ;;
-      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --role --virtual-local-rank --nnodes --rdzv-endpoint --master-addr --node-rank --rdzv-key --host-timeout --master-port --rdzv-id --standalone --rdzv-backend --rdzv-conf --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
+      torchrun) flags="$flags --nproc-per-node --max-restarts -m --module --no-python -r --redirects -t --tee --local-ranks-filter --log-dir --fresh --role --virtual-local-rank --nnodes --rdzv-endpoint --master-addr --node-rank --rdzv-key --host-timeout --master-port --rdzv-id --standalone --rdzv-backend --rdzv-conf --local-addr --monitor-interval --start-method --event-log-handler --logs-specs --signals-to-handle --run-path --numa-binding --duplicate-stdout-filters --duplicate-stderr-filters -o --format" ;;
       init) flags="$flags --text --build --force -o --format" ;;
       inspect) flags="$flags --set -o --format" ;;
       export) flags="$flags -o --format" ;;
@@ -391,14 +391,14 @@ _adaptdl() {
     submit:0) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
     describe:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     explain:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
-    logs:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    logs:0) COMPREPLY=($(compgen -W "$("$1" __complete names "$current" 2>/dev/null)" -- "$current")) ;;
     events:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     wait:*) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
-    scale:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    scale:0) COMPREPLY=($(compgen -W "$("$1" __complete names "$current" 2>/dev/null)" -- "$current")) ;;
     scale:1) COMPREPLY=() ;;
     suspend:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     resume:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
-    cancel:0) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
+    cancel:0) COMPREPLY=($(compgen -W "$("$1" __complete names "$current" 2>/dev/null)" -- "$current")) ;;
     delete:*) COMPREPLY=($(compgen -W "$("$1" __complete jobs "$current" 2>/dev/null)" -- "$current")) ;;
     cp:0) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
     cp:1) mapfile -t COMPREPLY < <(compgen -f -- "$current"); compopt -o filenames 2>/dev/null ;;
@@ -406,7 +406,7 @@ _adaptdl() {
     tensorboard-create:0) COMPREPLY=() ;;
     tensorboard-delete:0) COMPREPLY=() ;;
     tensorboard-proxy:0) COMPREPLY=() ;;
-    policy-set:*) COMPREPLY=() ;;
+    policy-set:*) COMPREPLY=($(compgen -W "proportional pollux sia fixed" -- "$current")) ;;
     cluster-show:0) COMPREPLY=() ;;
     cluster-use:0) COMPREPLY=() ;;
     image-build:0) mapfile -t COMPREPLY < <(compgen -d -- "$current"); compopt -o filenames 2>/dev/null ;;

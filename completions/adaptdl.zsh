@@ -7,6 +7,12 @@ _adaptdl_jobs() {
   _describe job jobs
 }
 
+_adaptdl_names() {
+  local -a jobs
+  jobs=(${(f)"$(_call_program jobs adaptdl __complete names ${(q)PREFIX} 2>/dev/null)"})
+  _describe job jobs
+}
+
 _adaptdl_commands() {
   local -a commands
   commands=(
@@ -214,7 +220,7 @@ _adaptdl_policy() {
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
     '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '*:POLICY|OPTION=VALUE: '
+    '*:POLICY|OPTION=VALUE:(proportional pollux sia fixed)'
     ;;
   esac
 }
@@ -398,12 +404,12 @@ _adaptdl() {
     '--replicas-at[Rescale to N replicas at this step.]:STEP\:N,...: ' \
     '--spares[Replicas beside those that train, which have loaded the program and take the place of one that dies at once.]:N: ' \
     '--replace-stragglers[Replace a replica that is much slower than the others, at most one in 5 minutes; by default it is only named.]' \
-    '--name[Name of the run. Default\: the file name of the program, or of a command'\''s script, without its suffix.]:NAME: ' \
+    '--name[Name of the run. Default\: an archive'\''s setting name, else the file name of the program, or of a command'\''s script, without its suffix.]:NAME: ' \
     '*--set[Override a setting of the archive, such as optimizer.lr=0.1; `adaptdl inspect` lists them.]:KEY=VALUE: ' \
     '--from[Start a new run with the weights in FILE, a model.pt or .safetensors file (setting from.path; --set from.ignore, --set from.rename).]:FILE:_files' \
     '--evaluate[Do not train\: evaluate the newest checkpoint, or the weights of --from, on the validation data.]' \
     '--deterministic[Train bitwise the same weights for any number of replicas, rescales, deaths and restarts (setting deterministic). On CPUs, one thread a replica.]' \
-    '--fresh[Start from scratch\: remove the files of an earlier run of this name.]' \
+    '--fresh[Start from scratch\: remove the files of an earlier run of this name; of a command, its checkpoints.]' \
     '--checkpoint-dir[Folder for checkpoints. Default\: NAME.run/checkpoints beside PROGRAM, or in the current folder.]:DIR:_files -/' \
     '--checkpoint-mirror[Keep the newest checkpoints in an object store, too, and continue from there if it has a newer one than --checkpoint-dir.]:s3\://BUCKET/PREFIX: ' \
     '--output[Folder for model.pt and best.pt. Default\: NAME.run beside PROGRAM.]:DIR:_files -/' \
@@ -460,15 +466,16 @@ _adaptdl() {
     '--tee[Show these also with --redirects, each line with the replica'\''s role and rank.]:STREAMS: ' \
     '--local-ranks-filter[Show the output of these replicas only. Default\: all.]:RANK,...: ' \
     '--log-dir[Folder in which the run'\''s folder NAME.run with the replicas'\'' logs is made. Default\: the current folder.]:DIR:_files -/' \
+    '--fresh[Start from scratch\: remove the checkpoints of an earlier run of this name.]' \
     '--role[ROLE_NAME of the replicas.]:NAME: ' \
     '--virtual-local-rank[Show each replica one GPU only, that of its rank, with LOCAL_RANK 0.]' \
     '--nnodes[Number of hosts, each with --nproc-per-node replicas; run the same command on each. The replicas start when MIN are there.]:N|MIN\:MAX: ' \
     '--rdzv-endpoint[With --nnodes\: the host that leads the run, and a free port on it, by default 29400.]:HOST\[\:PORT\]: ' \
-    '--master-addr[Without --rdzv-endpoint\: the host that leads the run.]:HOST: ' \
+    '--master-addr[Without --rdzv-endpoint\: the host that leads the run. The others meet it at --master-port.]:HOST: ' \
     '--node-rank[With --nnodes\: 0 leads, whatever the name of this host; others do not. Default\: the host that --rdzv-endpoint names leads.]:N: ' \
     '--rdzv-key[With --nnodes\: the key that all hosts of a run must have, made if there is none. Default\: hosts.key in adaptdl'\''s configuration folder.]:FILE:_files' \
     '--host-timeout[On several hosts\: one that is silent for so long is lost.]:SECONDS: ' \
-    '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start.]:PORT: ' \
+    '--master-port[MASTER_PORT of the replicas; 0\: a free port, another for each start. With --nnodes and --master-addr it is where the hosts meet, by default 29400, and MASTER_PORT is a free port.]:PORT: ' \
     '--rdzv-id[TORCHELASTIC_RUN_ID of the replicas, and on several hosts the run'\''s name. Default\: the run'\''s name.]:NAME: ' \
     '--standalone[In srun and mpirun\: each task is a run of its own.]' \
     '--rdzv-backend[Accepted; has no effect here.]:VALUE: ' \
@@ -546,7 +553,7 @@ _adaptdl() {
     '--quiet[Print only results and errors.]' \
     '--no-color[Disable colours and redrawn displays, as NO_COLOR and TERM=dumb do.]' \
     '--slots[Number of slots, or of those of each kind. Default\: one for each GPU, of the kind that its driver tells, or, without GPUs, for each core.]:N|KIND=N,...: ' \
-    '--policy[Scheduling policy (adaptdl-policy(5)). Default\: that of the configuration file, else proportional.]:NAME: ' \
+    '--policy[Scheduling policy (adaptdl-policy(5)). Default\: that of the configuration file, else proportional.]:NAME:(proportional pollux sia fixed)' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--stop[Stop the running service; jobs keep running.]' \
     '--install[Install a systemd user unit that starts the service, with the other flags, when the machine starts.]'
@@ -705,7 +712,7 @@ _adaptdl() {
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
     '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '1:NAME:_adaptdl_jobs'
+    '1:NAME:_adaptdl_names'
     ;;
   events)
     _arguments \
@@ -765,7 +772,7 @@ _adaptdl() {
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
     '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '1:NAME:_adaptdl_jobs' \
+    '1:NAME:_adaptdl_names' \
     '2:N: '
     ;;
   suspend)
@@ -824,7 +831,7 @@ _adaptdl() {
     '--namespace[Kubernetes\: namespace of the jobs. Default\: that of the context.]:NAME: ' \
     '--context[Kubernetes\: context of the kubeconfig. Default\: the current one.]:NAME: ' \
     '--kubeconfig[Kubernetes\: kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
-    '1:NAME:_adaptdl_jobs'
+    '1:NAME:_adaptdl_names'
     ;;
   delete)
     _arguments \
@@ -964,7 +971,7 @@ _adaptdl() {
     '--kubeconfig[Kubeconfig file. Default\: KUBECONFIG or ~/.kube/config.]:FILE:_files' \
     '*--job-namespace[Run only the jobs of this namespace. Default\: those of all.]:NAME: ' \
     '--only[Run only these components\: controller, allocator, expander, supervisor, webhook, metrics. Default\: all.]:PART\[,PART\]: ' \
-    '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME: ' \
+    '--policy[Scheduling policy (adaptdl-policy(5)).]:NAME:(proportional pollux sia fixed)' \
     '*--policy-option[Set an option of the policy.]:OPTION=NUMBER: ' \
     '--interval[Time between scheduling rounds when nothing changes.]:DURATION: ' \
     '--accelerator-label[Label of nodes that names the kind of their accelerators. Default\: those that vendors use (adaptdl-policy(5)).]:KEY: ' \
@@ -1006,7 +1013,7 @@ _adaptdl() {
     '--nodes[Number of nodes.]:N: ' \
     '--gpus-per-node[GPUs on each node.]:N: ' \
     '--cluster[YAML file of a cluster, which may have different nodes (adaptdl-profile(5)); replaces --nodes and --gpus-per-node.]:FILE:_files' \
-    '--policy[Scheduling policies to compare (adaptdl-policy(5)).]:POLICY,...: ' \
+    '--policy[Scheduling policies to compare (adaptdl-policy(5)).]:POLICY,...:(proportional pollux sia fixed tiresias optimus)' \
     '*--policy-option[Set an option of all policies that have it, such as fairness=-1, or of one, such as pollux.fairness=-1.]:\[POLICY.\]NAME=VALUE: ' \
     '--interval[Time between two scheduling rounds.]:SECONDS: ' \
     '--event-gap[Also schedule a round when a job arrives, ends, or is first measured with a number of replicas; at least this long after the last round.]:SECONDS: ' \

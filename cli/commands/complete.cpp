@@ -15,7 +15,9 @@ int run_complete(const Arguments& arguments) {
   const std::string prefix = arguments.positional("PREFIX").value_or("");
   std::vector<std::string> names;
   try {
-    names = open_cluster(arguments).query->names(prefix, kMost);
+    const auto query = open_cluster(arguments).query;
+    const bool runs_too = *arguments.positional("WHAT") == "names";
+    names = runs_too ? query->names(prefix, kMost) : query->job_names(prefix, kMost);
   } catch (const Error&) {
     return 1;  // an error message would appear within the user's command line
   }
@@ -26,13 +28,15 @@ int run_complete(const Arguments& arguments) {
 }  // namespace
 
 Command complete_command() {
-  return {
-      .name = "__complete",
-      .summary = "Print the names of jobs and live runs",
-      .positionals = {{.name = "WHAT", .kind = Kind::choice, .doc = "jobs.", .choices = {"jobs"}},
-                      {.name = "PREFIX", .doc = "Prefix of the names.", .required = false}},
-      .hidden = true,
-      .run = run_complete};
+  return {.name = "__complete",
+          .summary = "Print the names of jobs and live runs",
+          .positionals = {{.name = "WHAT",
+                           .kind = Kind::choice,
+                           .doc = "jobs; names: also live runs.",
+                           .choices = {"jobs", "names"}},
+                          {.name = "PREFIX", .doc = "Prefix of the names.", .required = false}},
+          .hidden = true,
+          .run = run_complete};
 }
 
 }  // namespace adaptdl::cli

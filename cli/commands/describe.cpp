@@ -53,10 +53,11 @@ void add_table(std::string& text, const std::string& title, std::vector<std::str
 }
 
 std::string replicas_text(const JobView& job) {
+  const auto least = std::max(job.min_replicas, 1);  // 0 means the same
   if (job.max_replicas) {
-    return fmt::format("{} of {} to {}", job.replicas, job.min_replicas, *job.max_replicas);
+    return fmt::format("{} of {} to {}", job.replicas, least, *job.max_replicas);
   }
-  return fmt::format("{} of {} or more", job.replicas, job.min_replicas);
+  return fmt::format("{} of {} or more", job.replicas, least);
 }
 
 // Replicas and networks that are much slower than the others, with the evidence.

@@ -19,12 +19,16 @@ const char* kind_name(Kind kind) {
       return "integer";
     case Kind::choice:
       return "choice";
+    case Kind::suggested:
+      return "suggested";
     case Kind::file:
       return "file";
     case Kind::directory:
       return "directory";
     case Kind::job:
       return "job";
+    case Kind::job_or_run:
+      return "job-or-run";
     case Kind::words:
       return "words";
   }

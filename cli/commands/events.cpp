@@ -18,7 +18,7 @@ constexpr auto kLook = std::chrono::milliseconds(300);
 void print_events(const std::vector<JobEvent>& events, bool json) {
   std::string text;
   for (const JobEvent& event : events) {
-    text += json ? dump_json(event_json(event))
+    text += json ? printable_json(event_json(event))
                  : fmt::format("{}  {:<12}  {}  {}{}", rfc3339(event.time_s), event.kind, event.job,
                                event.warning ? "warning: " : "", without_controls(event.message));
     while (!json && text.back() == ' ') text.pop_back();

@@ -6,6 +6,7 @@
 #include "cli/show/jobs.h"
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/base/text.h"
 #include "core/client/cluster_choice.h"
 #include "core/client/policy_choice.h"
 #include "core/goodput/goodput.h"
@@ -187,15 +188,15 @@ int run_explain(const Arguments& arguments) {
     print_json(record);
     return 0;
   }
-  print_line(fmt::format("{} has {} replica{}: {}.", job.name, job.replicas,
-                         job.replicas == 1 ? "" : "s", why(job)));
+  print_line(without_controls(fmt::format("{} has {} replica{}: {}.", job.name, job.replicas,
+                                          job.replicas == 1 ? "" : "s", why(job))));
   if (!rows.empty()) {
     print(fmt::format("\nPredictions from its own measurements{}:\n",
-                      accelerator.empty() ? "" : " on " + accelerator) +
+                      accelerator.empty() ? "" : " on " + without_controls(accelerator)) +
           to_text(rows));
     if (kinds.size() > 1) print("\nOne replica on the kinds that it has used:\n" + to_text(kinds));
   } else {
-    print_line("Alternatives are unknown: " + problem + ".");
+    print_line(without_controls("Alternatives are unknown: " + problem + "."));
   }
   return 0;
 }

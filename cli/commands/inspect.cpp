@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -73,18 +72,8 @@ std::string to_text(const std::string& path, const ArchiveSummary& archive,
     return text + fmt::format("No {} inside: adaptdl cannot train it.\n", kSettingsFile);
   }
   rows.clear();
-  size_t keys = 7, values = 5;  // the headings
-  for (const SettingLine& line : settings) {
-    keys = std::max(keys, line.key.size());
-    values = std::max(values, line.value.size());
-  }
-  const size_t indent = keys + values + 4;
-  const bool wraps = width >= indent + 30;
-  for (const SettingLine& line : settings) {
-    rows.push_back(
-        {line.key, line.value, wraps ? wrap(line.meaning, width, indent) : line.meaning});
-  }
-  return text + table({"SETTING", "VALUE", "MEANING"}, rows);
+  for (const SettingLine& line : settings) rows.push_back({line.key, line.value, line.meaning});
+  return text + wrapped_table({"SETTING", "VALUE", "MEANING"}, rows, width);
 }
 
 int inspect_checkpoints(const Arguments& arguments, const std::string& path) {
@@ -132,7 +121,7 @@ Command inspect_command() {
                            .doc = "A training archive, or the folder of a run or of a checkpoint "
                                   "(step-*)."}},
           .examples = {{"adaptdl inspect digits/train.pt", "Parameters, sizes and settings."},
-                       {"adaptdl inspect digits/train.run", "Its newest checkpoint."}},
+                       {"adaptdl inspect digits/digits.run", "Its newest checkpoint."}},
           .run = run_inspect};
 }
 

@@ -139,11 +139,13 @@ class Line {
         result.directive = CompletionDirective::folders;
         break;
       case Kind::job:
+      case Kind::job_or_run:
         for (const std::string& name : jobs_(prefix, cluster_words_)) {
           result.candidates.push_back({before + name, ""});
         }
         break;
       case Kind::choice:
+      case Kind::suggested:
         for (const std::string_view choice : choices) {
           if (choice.starts_with(prefix))
             result.candidates.push_back({before + std::string(choice), ""});

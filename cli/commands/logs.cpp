@@ -45,7 +45,9 @@ Command logs_command() {
             .value = "DURATION",
             .doc = "Show only the output of this last time, such as 10m; precise to the second."},
            {.name = "prefix", .doc = "Start each line with [NAME/ID]."}}),
-      .positionals = {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."}},
+      .positionals = {{.name = "NAME",
+                       .kind = Kind::job_or_run,
+                       .doc = "The job's or run's name."}},
       .examples = {{"adaptdl logs digits -f --tail 10", "Follow all replicas."}},
       .run = run_logs};
 }

@@ -1,5 +1,4 @@
 #include <functional>
-#include <map>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -69,21 +68,20 @@ void show(JobQuery& query, const Arguments& arguments) {
   }
 }
 
-// Like kubectl: the table, then a line for each new or changed job. Progress of the training does
-// not count as a change.
+// Like kubectl: the table, then a line for each new or changed job. Of a run that was shown its end
+// is, too.
 void watch(JobQuery& query, const Arguments& arguments) {
   const std::string format = arguments.text("format");
   const bool wide = format == "wide", as_records = is_record_format(format);
-  std::map<std::string, std::string> known;
+  const bool all = arguments.flag("all");
+  ShownRows shown;
   std::vector<JobRow> changed;
   std::vector<JobColumn> columns;  // those of the first table
+  std::vector<size_t> widths;
   std::vector<Json> records;
   bool first = true;
   const auto add = [&](JobRow row, const std::function<Json()>& record) {
-    std::string sign = row.status + "\n" + row.replicas + "\n" + row.restarts;
-    std::string& before = known[row.kind + "/" + row.name_space + "/" + row.name];
-    if (before == sign) return;
-    before = std::move(sign);
+    if (!shown.take(row)) return;
     if (as_records) records.push_back(record());
     changed.push_back(std::move(row));
   };
@@ -94,7 +92,7 @@ void watch(JobQuery& query, const Arguments& arguments) {
       for (const JobRow& row : changed) print_line(row.name);
     } else if (first || !changed.empty()) {
       if (columns.empty()) columns = job_columns(changed, table_look(arguments));
-      std::string text = rows_table(std::move(changed), columns);
+      std::string text = rows_table(std::move(changed), columns, &widths);
       if (!first) text.erase(0, text.find('\n') + 1);
       print(text);
     }
@@ -109,12 +107,11 @@ void watch(JobQuery& query, const Arguments& arguments) {
       [&](const JobView& job) {
         add(job_row(job, wall_now_s(), wide), [&] { return Json{{"job", job_json(job)}}; });
       },
-      live_runs(arguments.flag("all"),
-                [&](const auto& run) {
-                  add(run_row(run, wall_now_s(), wide), [&] {
-                    return Json{{"run", run_json(run)}};
-                  });
-                }),
+      [&](const launch::RunInfo& run) {
+        JobRow row = run_row(run, wall_now_s(), wide);
+        if (!run.live && !all && !shown.has(row)) return;
+        add(std::move(row), [&] { return Json{{"run", run_json(run)}}; });
+      },
       tell);
 }
 

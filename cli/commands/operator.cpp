@@ -186,10 +186,11 @@ Command operator_command() {
             .doc = "Run only these components: controller, allocator, expander, supervisor, "
                    "webhook, metrics. Default: all."},
            {.name = "policy",
-            .kind = Kind::text,
+            .kind = Kind::suggested,
             .value = "NAME",
             .fallback = default_policy(),
-            .doc = "Scheduling policy (adaptdl-policy(5))."},
+            .doc = "Scheduling policy (adaptdl-policy(5)).",
+            .choices = policy_names()},
            {.name = "policy-option",
             .kind = Kind::text,
             .value = "OPTION=NUMBER",

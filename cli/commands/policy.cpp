@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/commands.h"
+#include "cli/commands/policy_words.h"
 #include "cli/embedded.h"
 #include "cli/frame/cluster_flags.h"
 #include "cli/frame/output.h"
@@ -153,8 +154,10 @@ Command policy_set_command() {
       .options = with_cluster({format_option()}),
       .positionals =
           {{.name = "POLICY|OPTION=VALUE",
+            .kind = Kind::suggested,
             .doc =
                 "A policy (adaptdl-policy(5)), its options, or both. OPTION= restores the default.",
+            .choices = policy_names(),
             .repeat = true}},
       .examples = {{"adaptdl policy set pollux fairness=-1", "Use Pollux."}},
       .run = set};

@@ -1,12 +1,18 @@
 #include "cli/commands/policy_words.h"
 
 #include <optional>
-#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/number.h"
+#include "core/policy/policy.h"
 
 namespace adaptdl::cli {
+
+std::vector<std::string_view> policy_names() {
+  std::vector<std::string_view> names;
+  for (const PolicyInfo& policy : policies()) names.push_back(policy.name);
+  return names;
+}
 
 std::map<std::string, double> policy_options(const std::vector<std::string>& words) {
   std::map<std::string, double> options;

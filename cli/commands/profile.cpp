@@ -42,7 +42,7 @@ int run_profile(const Arguments& arguments) {
     print(text);
     return 0;
   }
-  write_file_atomic(path, text);
+  write_user_file(path, text);
   if (arguments.quiet()) return 0;
   const size_t epochs = data.runs.front().epochs.size();
   size_t placements = data.placements.size();

@@ -63,7 +63,7 @@ Command scale_command() {
       .text = embedded("scale.md"),
       .options = with_cluster({format_option()}),
       .positionals =
-          {{.name = "NAME", .kind = Kind::job, .doc = "The job's or run's name."},
+          {{.name = "NAME", .kind = Kind::job_or_run, .doc = "The job's or run's name."},
            {.name = "N",
             .doc =
                 "Number of replicas; for a job also MIN:MAX, from which the scheduler chooses."}},

@@ -141,7 +141,11 @@ Command serve_command() {
             .value = "N|KIND=N,...",
             .doc = "Number of slots, or of those of each kind. Default: one for each GPU, of the "
                    "kind that its driver tells, or, without GPUs, for each core."},
-           {.name = "policy", .kind = Kind::text, .value = "NAME", .doc = policy_doc},
+           {.name = "policy",
+            .kind = Kind::suggested,
+            .value = "NAME",
+            .doc = policy_doc,
+            .choices = policy_names()},
            {.name = "policy-option",
             .kind = Kind::text,
             .value = "OPTION=NUMBER",

@@ -177,7 +177,7 @@ int run_simulate(const Arguments& arguments) {
       for (const ClusterNode& node : options.nodes) gpus += node.free_for_jobs.at("gpu");
       runs.push_back({result.policy, result.spans, result.jobs, static_cast<int>(gpus)});
     }
-    write_file_atomic(arguments.text("plot"), plot_svg(runs));
+    write_user_file(arguments.text("plot"), plot_svg(runs));
   }
   if (!ended_early) return 0;
   talk("adaptdl: interrupted; the figures cover the time until then");
@@ -187,6 +187,7 @@ int run_simulate(const Arguments& arguments) {
 }  // namespace
 
 Command simulate_command() {
+  static const std::vector<std::string> known_policies = simulated_policies();
   return {
       .name = "simulate",
       .summary = "Simulate a workload of recorded jobs under scheduling policies",
@@ -221,10 +222,11 @@ Command simulate_command() {
                .doc = "YAML file of a cluster, which may have different nodes "
                       "(adaptdl-profile(5)); replaces --nodes and --gpus-per-node."},
               {.name = "policy",
-               .kind = Kind::text,
+               .kind = Kind::suggested,
                .value = "POLICY,...",
                .fallback = default_policy(),
-               .doc = "Scheduling policies to compare (adaptdl-policy(5))."},
+               .doc = "Scheduling policies to compare (adaptdl-policy(5)).",
+               .choices = {known_policies.begin(), known_policies.end()}},
               {.name = "policy-option",
                .kind = Kind::text,
                .value = "[POLICY.]NAME=VALUE",

@@ -1,10 +1,15 @@
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/embedded.h"
@@ -15,6 +20,8 @@
 #include "cli/show/keys.h"
 #include "cli/show/screen.h"
 #include "cli/show/top_view.h"
+#include "core/base/cancellation.h"
+#include "core/base/fd.h"
 #include "core/base/log.h"
 #include "core/base/poll.h"
 #include "core/base/signals.h"
@@ -40,6 +47,18 @@ std::string head(JobQuery& query) {
   return text;
 }
 
+// The state at one moment.
+struct TopState {
+  std::string head;
+  double now_s = 0;
+  std::vector<JobRow> rows;
+};
+TopState top_state(JobQuery& query) {
+  TopState state{.head = head(query), .now_s = wall_now_s(), .rows = {}};
+  state.rows = live_rows(query, state.now_s);
+  return state;
+}
+
 TopLook terminal_look() {
   TopLook look;
   winsize size{};
@@ -53,29 +72,43 @@ TopLook terminal_look() {
   return look;
 }
 
-// The display on a terminal. One thread.
+// The display on a terminal. Only the query is used by a second thread: keys and signals work also
+// while the cluster does not answer.
 class LiveTop {
  public:
-  LiveTop(JobQuery& query, TopView view, Seconds interval, int64_t count)
+  // `leave`: ends the query's requests.
+  LiveTop(JobQuery& query, Cancellation& leave, TopView view, Seconds interval, int64_t count)
       : query_(query),
+        leave_(leave),
         view_(std::move(view)),
         interval_(std::chrono::duration_cast<Monotonic::duration>(interval)),
-        count_(count) {}
+        count_(count),
+        answer_came_(eventfd(0, EFD_CLOEXEC)) {
+    if (!answer_came_) fail_errno(errno, "cannot watch the cluster");
+  }
+  LiveTop(const LiveTop&) = delete;
+  LiveTop& operator=(const LiveTop&) = delete;
+  ~LiveTop() { leave_.cancel(); }  // then waits for the second thread
 
   // Returns when the user leaves, or one interval after the last of `count` updates (0: endless).
   // Afterwards the terminal is as it was, also after an error, and shows the last state.
   void run() {
-    update();  // a cluster that is not reachable leaves the terminal alone
+    // A cluster that is not reachable leaves the terminal alone, and Ctrl-C is as elsewhere.
+    take([&] { return top_state(query_); });
     {
       // Caught before the terminal changes, until it is restored.
       SignalCatcher signals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH});
       Screen screen;
       for (bool stay = true; stay;) {
-        if (Monotonic::now() >= next_) {
-          if (count_ > 0 && updates_ == count_) break;
-          update();
+        if (std::exchange(has_answer_, false)) take([&] { return answer_.get(); });
+        if (!answer_.valid()) {
+          if (Monotonic::now() >= next_) {
+            if (count_ > 0 && updates_ == count_) break;
+            start_update();
+          } else {
+            read_curve();
+          }
         }
-        read_curve();
         screen.show(view_.lines(terminal_look()));
         wait(signals, screen);
         stay = take_signals(signals, screen) && take_keys(screen);
@@ -85,19 +118,28 @@ class LiveTop {
   }
 
  private:
+  void start_update() {
+    answer_ = std::async(std::launch::async, [this] {
+      struct Bell {
+        int fd;
+        ~Bell() { eventfd_write(fd, 1); }
+      };
+      const Bell rings_at_the_end{answer_came_.get()};
+      return top_state(query_);
+    });
+  }
+
   // Later ones than the first keep the last state while the cluster does not answer.
-  void update() {
+  void take(const std::function<TopState()>& next) {
     try {
-      std::string above = head(query_);
-      const double now_s = wall_now_s();
-      rows_ = live_rows(query_, now_s);
-      head_ = std::move(above);
-      rows_s_ = now_s;
-      view_.update(head_, rows_, rows_s_);
+      TopState state = next();
+      last_ = std::move(state);
+      view_.update(last_.head, last_.rows, last_.now_s);
     } catch (const Error& error) {
       if (updates_ == 0 || error.exit_code() == ExitCode::auth) throw;
-      view_.update(fmt::format("{}\nnot up to date, retrying: {}", head_, printable(error.what())),
-                   rows_, rows_s_);
+      view_.update(
+          fmt::format("{}\nnot up to date, retrying: {}", last_.head, printable(error.what())),
+          last_.rows, last_.now_s);
     }
     ++updates_;
     next_ = Monotonic::now() + interval_;
@@ -113,9 +155,14 @@ class LiveTop {
 
   void wait(const SignalCatcher& signals, const Screen& screen) {
     const TimePoint now = Monotonic::now();
-    std::vector<pollfd> waits = {{signals.fd(), POLLIN, 0}, {screen.key_fd(), POLLIN, 0}};
-    poll_until(waits, keys_.waits() ? std::min(next_, now + kEscapePatience) : next_);
+    std::vector<pollfd> waits = {
+        {signals.fd(), POLLIN, 0}, {screen.key_fd(), POLLIN, 0}, {answer_came_.get(), POLLIN, 0}};
+    const TimePoint due = answer_.valid() ? TimePoint::max() : next_;
+    poll_until(waits, keys_.waits() ? std::min(due, now + kEscapePatience) : due);
     key_came_ = (waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+    has_answer_ = (waits[2].revents & POLLIN) != 0;
+    eventfd_t rung = 0;
+    if (has_answer_) eventfd_read(answer_came_.get(), &rung);
   }
 
   // False: leave.
@@ -136,26 +183,29 @@ class LiveTop {
   }
 
   JobQuery& query_;
+  Cancellation& leave_;
   TopView view_;
   const Monotonic::duration interval_;
   const int64_t count_;
-  std::string head_;  // of the last state that the cluster told, as what follows
-  std::vector<JobRow> rows_;
-  double rows_s_ = 0;
+  TopState last_;  // that the cluster told
   int64_t updates_ = 0;
   TimePoint next_{};  // of the update that is due
   KeyReader keys_;
   bool key_came_ = false;
   std::map<std::string, std::unique_ptr<CurveReader>> readers_;  // null: the cluster keeps none
+  Fd answer_came_;
+  bool has_answer_ = false;
+  std::future<TopState> answer_;  // valid during an update; at the end waits for its thread
 };
 
 int run_top(const Arguments& arguments) {
   const double seconds = arguments.seconds("interval", 0.1, 86400);
   const int64_t count = arguments.given("count") ? arguments.integer("count") : 0;
   TopView view(std::string(arguments.text("sort")), arguments.flag("reverse"));
-  const auto query = open_cluster(arguments).query;
+  Cancellation leave;
+  const auto query = open_cluster(arguments, &leave).query;
   if (is_fancy(STDOUT_FILENO, arguments.flag("no-color"))) {
-    LiveTop(*query, std::move(view), Seconds(seconds), count).run();
+    LiveTop(*query, leave, std::move(view), Seconds(seconds), count).run();
     return 0;
   }
   for (int64_t shown = 0; shown < std::max<int64_t>(count, 1); ++shown) {
@@ -163,9 +213,8 @@ int run_top(const Arguments& arguments) {
       print_line("");
       poll(nullptr, 0, static_cast<int>(seconds * 1000));
     }
-    std::string above = head(*query);
-    const double now_s = wall_now_s();
-    view.update(std::move(above), live_rows(*query, now_s), now_s);
+    TopState state = top_state(*query);
+    view.update(std::move(state.head), std::move(state.rows), state.now_s);
     print(view.text());
   }
   return 0;

@@ -3,6 +3,7 @@
 #include "cli/frame/cluster_flags.h"
 #include "cli/frame/output.h"
 #include "cli/frame/parse.h"
+#include "core/base/log.h"
 #include "core/client/job_wait.h"
 
 namespace adaptdl::cli {
@@ -17,7 +18,7 @@ int run_wait(const Arguments& arguments) {
   if (result.code != ExitCode::ok) {
     throw Error(result.sentence, result.code);
   }
-  if (!arguments.quiet()) talk(result.sentence);
+  if (!arguments.quiet()) talk(printable(result.sentence));
   return 0;
 }
 

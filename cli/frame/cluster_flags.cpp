@@ -16,9 +16,10 @@ client::ClusterChoice chosen_cluster(const Arguments& arguments) {
   return client::chosen_cluster(cluster_flags(arguments));
 }
 
-client::ClusterJobs open_cluster(const Arguments& arguments) {
+client::ClusterJobs open_cluster(const Arguments& arguments, const Cancellation* cancel) {
   return client::open_cluster(chosen_cluster(arguments), arguments.verbose(),
-                              {arguments.flag("all-namespaces"), arguments.text("selector")});
+                              {arguments.flag("all-namespaces"), arguments.text("selector")},
+                              cancel);
 }
 
 }  // namespace adaptdl::cli

@@ -14,7 +14,7 @@ client::ClusterFlags cluster_flags(const Arguments& arguments);
 client::ClusterChoice chosen_cluster(const Arguments& arguments);
 
 // The jobs of that cluster; only those that match --all-namespaces and --selector, for commands
-// that have these flags.
-client::ClusterJobs open_cluster(const Arguments& arguments);
+// that have these flags. `cancel`: client::open_cluster().
+client::ClusterJobs open_cluster(const Arguments& arguments, const Cancellation* cancel = nullptr);
 
 }  // namespace adaptdl::cli

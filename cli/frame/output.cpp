@@ -5,12 +5,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <unistd.h>
+#include <utility>
 
 #include "core/base/system.h"
 #include "core/base/text.h"
 
 namespace adaptdl::cli {
 namespace {
+
+constexpr size_t kLeastWrapped = 30;  // columns; narrower text is hard to read
 
 // The columns of UTF-8 text on a terminal, if each character takes one.
 size_t columns_of(std::string_view text) {
@@ -22,7 +25,7 @@ size_t columns_of(std::string_view text) {
 }  // namespace
 
 void print_json(const Json& value) {
-  print_line(dump_json(value));
+  print_line(printable_json(value));
 }
 
 bool is_fancy(int fd, bool no_color) {
@@ -39,13 +42,15 @@ bool is_utf8() {
   return false;
 }
 
-std::string table(const std::vector<std::string>& head,
-                  std::vector<std::vector<std::string>> rows) {
+std::string table(const std::vector<std::string>& head, std::vector<std::vector<std::string>> rows,
+                  std::vector<size_t>* widths_of_all) {
   for (auto& row : rows) {
     for (std::string& cell : row) cell = without_controls(std::move(cell));
   }
-  std::vector<size_t> widths(head.size());
-  for (size_t i = 0; i < head.size(); ++i) widths[i] = columns_of(head[i]);
+  std::vector<size_t> own;
+  std::vector<size_t>& widths = widths_of_all != nullptr ? *widths_of_all : own;
+  widths.resize(head.size());
+  for (size_t i = 0; i < head.size(); ++i) widths[i] = std::max(widths[i], columns_of(head[i]));
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
   }
@@ -61,6 +66,27 @@ std::string table(const std::vector<std::string>& head,
   add(head);
   for (const auto& row : rows) add(row);
   return text;
+}
+
+std::string wrapped_table(const std::vector<std::string>& head,
+                          const std::vector<std::vector<std::string>>& rows, size_t width) {
+  const size_t last = head.size() - 1;
+  size_t before = 0;  // the columns of all but the last text
+  for (size_t i = 0; i < last; ++i) {
+    size_t most = columns_of(head[i]);
+    for (const auto& row : rows) most = std::max(most, columns_of(row[i]));
+    before += most + 2;
+  }
+  if (width < before + kLeastWrapped) return table(head, rows);
+  std::vector<std::vector<std::string>> lines;
+  for (const auto& row : rows) {
+    std::vector<std::string> line = row;
+    for (std::string& part : split(wrap(without_controls(row[last]), width - before, 0), '\n')) {
+      line[last] = std::move(part);
+      lines.push_back(std::exchange(line, std::vector<std::string>(head.size())));
+    }
+  }
+  return table(head, std::move(lines));
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {

@@ -13,7 +13,7 @@
 
 namespace adaptdl::cli {
 
-// Prints a record on one line.
+// Prints a record on one line, without control characters.
 void print_json(const Json& value);
 
 // Whether it is a terminal with colours and cursor movement, and the user has not disabled them.
@@ -22,8 +22,15 @@ bool is_fancy(int fd, bool no_color);
 bool is_utf8();
 
 // Left-aligned columns, separated by two blanks; the last one is not padded. Rows have the length
-// of `head`.
-std::string table(const std::vector<std::string>& head, std::vector<std::vector<std::string>> rows);
+// of `head`. `widths`: how wide the columns are at least (empty: as narrow as possible); then, how
+// wide they are.
+std::string table(const std::vector<std::string>& head, std::vector<std::vector<std::string>> rows,
+                  std::vector<size_t>* widths = nullptr);
+
+// The same in at most `width` columns, where the last column's texts leave room for that: they go
+// on in lines below. 0: unlimited.
+std::string wrapped_table(const std::vector<std::string>& head,
+                          const std::vector<std::vector<std::string>>& rows, size_t width);
 
 // "3 x 4", or "scalar": the shape of a tensor.
 std::string shape_text(const std::vector<int64_t>& shape);

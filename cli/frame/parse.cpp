@@ -60,10 +60,12 @@ void check_value(const Option& option, const std::string& value, const std::stri
     case Kind::file:
     case Kind::directory:
     case Kind::job:
+    case Kind::job_or_run:
       if (value.empty()) throw UsageError(where + ": the value is empty.");
       break;
     case Kind::flag:
     case Kind::text:
+    case Kind::suggested:
     case Kind::words:
       break;
   }
@@ -307,9 +309,7 @@ class Parser {
     size_t next = 0;
     for (const std::string& word : words) {
       if (next == command_->positionals.size()) {
-        throw UsageError(fmt::format(
-            "{}: unexpected argument.{}", word,
-            command_->arguments_after_dashes ? " Give arguments of the program after --." : ""));
+        throw UsageError(fmt::format("{}: unexpected argument.{}", word, hint_at_dashes()));
       }
       const Positional& positional = command_->positionals[next];
       const Option as_option = {
@@ -329,6 +329,11 @@ class Parser {
     }
   }
 
+  std::string hint_at_dashes() const {
+    const bool takes_some = command_ != nullptr && command_->arguments_after_dashes;
+    return takes_some ? " Give arguments of the program after --." : "";
+  }
+
   [[noreturn]] void unknown_flag(const std::string& word) const {
     const std::string name = word.substr(0, word.find('='));
     std::vector<std::string_view> known;
@@ -341,6 +346,7 @@ class Parser {
       if (!instead.empty()) throw UsageError(fmt::format("{}: {}.", name, instead));
     }
     if (name.starts_with("--")) hint = did_you_mean(std::string_view(name).substr(2), known, "--");
+    if (hint.empty()) hint = hint_at_dashes();
     throw UsageError(fmt::format("unknown flag {}.{}", name, hint));
   }
 

@@ -24,9 +24,12 @@ constexpr size_t kChunk = 512;      // bytes that a descriptor accepts when poll
 }  // namespace
 
 struct Display::Shared {
-  explicit Shared(const Options& wanted) : options(wanted) {}
+  explicit Shared(const Options& wanted) : options(wanted), terminal(isatty(wanted.fd) != 0) {}
+
+  enum class Written { all, not_all, never_again };
 
   const Options options;
+  const bool terminal;  // asked at once: one that has hung up no longer counts as one
   std::mutex mutex;
   std::condition_variable wake, finished;
   RunState state;
@@ -50,23 +53,25 @@ struct Display::Shared {
     return closing;
   }
 
-  // False when the descriptor is closed, or when it is still blocked at the end.
-  bool write(std::string_view text) {
+  // never_again: the descriptor is closed, or still blocked at the end. not_all: a full disk and
+  // the like, which may pass.
+  Written write(std::string_view text) {
     while (!text.empty()) {
       pollfd ready{.fd = options.fd, .events = POLLOUT, .revents = 0};
       const int count = poll(&ready, 1, 100);
       if (count == 0 || (count < 0 && errno == EINTR)) {
-        if (is_closing()) return false;
+        if (is_closing()) return Written::never_again;
         continue;
       }
       const ssize_t written = ::write(options.fd, text.data(), std::min(text.size(), kChunk));
       if (written < 0) {
         if (errno == EINTR || errno == EAGAIN) continue;
-        return false;
+        const bool gone = errno == EPIPE || errno == EBADF || (errno == EIO && terminal);
+        return gone ? Written::never_again : Written::not_all;
       }
       text.remove_prefix(static_cast<size_t>(written));
     }
-    return true;
+    return Written::all;
   }
 
   void loop() {
@@ -90,7 +95,7 @@ struct Display::Shared {
         drawn = false;
       };
       if (lost > 0 || !taken.empty()) erase();
-      if (lost > 0) text += fmt::format("({} lines left out)\n", lost);
+      if (lost > 0) text += fmt::format("({} line{} left out)\n", lost, lost == 1 ? "" : "s");
       for (const std::string& line : taken) text += line + "\n";
       const bool draw = options.moving && !last && !now.name.empty();
       if (draw) {
@@ -105,9 +110,13 @@ struct Display::Shared {
         }
       }
       if (last) erase();
-      const bool fine = write(text);
+      const Written written = write(text);
       lock.lock();
-      if (last || !fine) break;
+      if (written == Written::not_all) {
+        dropped += lost + taken.size();
+        shown.clear();  // draws it again
+      }
+      if (written == Written::never_again || (last && lines.empty())) break;
     }
     done = true;
     finished.notify_all();
@@ -142,8 +151,11 @@ void Display::event(const Json& event) {
 }
 
 void Display::talk(const std::string& line) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->push(line);
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (!shared_->closing || !shared_->done) return shared_->push(line);
+  }
+  if (!shared_->options.quiet) shared_->write(line + "\n");
 }
 
 RunState Display::finish() {

@@ -27,7 +27,7 @@ class Display {
   ~Display();  // finish()
 
   // Any thread. Neither function waits for the terminal: a thread writes, and drops the oldest
-  // lines when the terminal does not keep up.
+  // lines when the terminal does not keep up. After finish() talk() writes the line itself.
   void event(const Json& event);
   void talk(const std::string& line);
 

@@ -88,6 +88,10 @@ std::string replicas_text(const Json& status, int64_t otherwise) {
   return text + slow_replicas(status) + (has_slow_links(status) ? ", slow network" : "");
 }
 
+std::string name_in_all(const JobRow& row) {
+  return row.kind + "/" + row.name_space + "/" + row.name;
+}
+
 }  // namespace
 
 std::string gpus_text(const TrainingFacts& facts) {
@@ -114,6 +118,7 @@ JobRow job_row(const JobView& job, double now_s, bool wide) {
   row.step = cell(status, "step");
   row.epoch = cell(status, "epoch");
   row.loss = cell(status, "loss");
+  row.begun_s = job.submitted_s;
   row.age_s = now_s - job.submitted_s;
   row.age = short_duration(row.age_s);
   row.restarts = std::to_string(job.restarts);
@@ -139,6 +144,7 @@ JobRow run_row(const launch::RunInfo& run, double now_s, bool wide) {
   row.loss = cell(status, "loss");
   const std::string begun = cell(status, "started");
   const std::optional<double> started = parse_rfc3339_s(begun);
+  row.begun_s = started.value_or(0);
   if (started) row.age_s = now_s - *started;
   row.age = started ? short_duration(row.age_s) : "-";
   row.restarts = "-";
@@ -191,7 +197,8 @@ std::vector<JobColumn> job_columns(const std::vector<JobRow>& rows, const TableL
   return columns;
 }
 
-std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns) {
+std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns,
+                       std::vector<size_t>* widths) {
   std::vector<std::string> head;
   for (const JobColumn& column : columns) head.emplace_back(column.head);
   std::vector<std::vector<std::string>> cells(rows.size());
@@ -199,7 +206,20 @@ std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& c
     cells[i].reserve(columns.size());
     for (const JobColumn& column : columns) cells[i].push_back(std::move(rows[i].*column.text));
   }
-  return table(head, cells);
+  return table(head, std::move(cells), widths);
+}
+
+bool ShownRows::has(const JobRow& row) const {
+  return signs_.contains(name_in_all(row));
+}
+
+bool ShownRows::take(const JobRow& row) {
+  std::string sign =
+      fmt::format("{}\n{}\n{}\n{}", row.begun_s, row.status, row.replicas, row.restarts);
+  std::string& before = signs_[name_in_all(row)];
+  if (before == sign) return false;
+  before = std::move(sign);
+  return true;
 }
 
 Json job_json(const JobView& job) {

@@ -2,6 +2,7 @@
 
 // How jobs, and the runs of `adaptdl run`, are shown.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct JobRow {
   std::string done, left, goodput, batch;
   std::string gpus;  // "87 % busy, 61 C, 2045 W"
   double age_s = 0;
+  double begun_s = 0;  // submission or start, which tells apart those of one name; 0: unknown
   TrainingFacts training;
 };
 JobRow job_row(const JobView& job, double now_s, bool wide);
@@ -42,7 +44,20 @@ struct JobColumn {
   std::string JobRow::*text;
 };
 std::vector<JobColumn> job_columns(const std::vector<JobRow>& rows, const TableLook& look);
-std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns);
+// `widths`: as for table().
+std::string rows_table(std::vector<JobRow> rows, const std::vector<JobColumn>& columns,
+                       std::vector<size_t>* widths = nullptr);
+
+// What `ls --watch` has shown of each job and run.
+class ShownRows {
+ public:
+  bool has(const JobRow& row) const;
+  // Whether the row is new or has changed, but for the progress of its training. Remembers it.
+  bool take(const JobRow& row);
+
+ private:
+  std::map<std::string, std::string> signs_;
+};
 
 // The records of `-o json`. Times are RFC 3339; null where there is none.
 Json job_json(const JobView& job);

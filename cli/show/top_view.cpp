@@ -65,7 +65,7 @@ std::string facts_line(const JobRow& row, bool over) {
   add("batch", row.batch);
   add("GPUs", row.gpus);
   add("age", row.age);
-  return fmt::format("{}", fmt::join(parts, "  "));
+  return without_controls(fmt::format("{}", fmt::join(parts, "  ")));
 }
 
 void cut_to(std::vector<std::string>& lines, const TopLook& look) {

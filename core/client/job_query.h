@@ -106,6 +106,8 @@ class JobQuery {
   virtual bool is_run(const std::string& name) = 0;
   // Names of jobs (newest first) and live runs, at most about `most`.
   virtual std::vector<std::string> names(const std::string& prefix, int most) = 0;
+  // The same without runs.
+  virtual std::vector<std::string> job_names(const std::string& prefix, int most) = 0;
 
   virtual JobDetails details(const JobView& job) = 0;
   // Of one job, or of all if `job` is empty. `follow`: the caller will call next() again.

@@ -10,9 +10,10 @@
 
 namespace adaptdl::client {
 
-ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope) {
+ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope,
+                         const Cancellation* cancel) {
   if (!choice.local()) {
-    const auto cluster = std::make_shared<KubernetesConnection>(choice, verbose);
+    const auto cluster = std::make_shared<KubernetesConnection>(choice, verbose, cancel);
     return {kubernetes_query(cluster, scope), kubernetes_control(cluster),
             kubernetes_transfer(cluster)};
   }

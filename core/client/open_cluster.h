@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "core/base/cancellation.h"
 #include "core/client/cluster_choice.h"
 #include "core/client/job_control.h"
 #include "core/client/job_query.h"
@@ -19,7 +20,9 @@ struct ClusterJobs {
 };
 
 // Sends nothing to the cluster yet. `verbose`: logs each request. Throws UsageError if the scope is
-// not supported on this machine, and Error for an unusable kubeconfig.
-ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope = {});
+// not supported on this machine, and Error for an unusable kubeconfig. `cancel`, which outlives the
+// members, ends every request to a Kubernetes cluster.
+ClusterJobs open_cluster(const ClusterChoice& choice, bool verbose, const JobScope& scope = {},
+                         const Cancellation* cancel = nullptr);
 
 }  // namespace adaptdl::client

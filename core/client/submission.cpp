@@ -5,6 +5,8 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/job/training_archive.h"
+#include "core/job/training_spec.h"
 #include "core/launch/run/worker_choice.h"
 
 namespace adaptdl::client {
@@ -78,6 +80,8 @@ class Resolver {
     apply_flags();
     if (result_.job.only_in_cluster.empty()) check_job_spec(result_.spec(), "this job");
     check_gpus();
+    check_arguments();
+    check_settings();
     return std::move(result_);
   }
 
@@ -93,6 +97,42 @@ class Resolver {
         result_.where.empty() ? "this job" : result_.where, gpus, job_kind_name(spec.kind));
   }
 
+  void check_arguments() const {
+    const JobSpec& spec = result_.spec();
+    if (spec.kind != Kind::archive || spec.arguments.empty()) return;
+    if (options_.words.empty()) fail("{}: args: {}", result_.where, launch::kNoArchiveArguments);
+    throw UsageError(fmt::format("{}.", launch::kNoArchiveArguments));
+  }
+
+  // As the training will read them. Where only an image has the archive, its pods check them.
+  void check_settings() const {
+    const JobSpec& spec = result_.spec();
+    if (spec.kind != Kind::archive || !options_.image.empty()) return;
+    if (result_.source_kind == Source::none) return;
+    const bool folder = result_.source_kind == Source::folder;
+    const std::string inside = join_path(spec.directory, spec.program);
+    const std::string path = folder ? join_path(result_.source, inside) : result_.source;
+    if (!path_exists(path)) return;  // find_program() tells that, or a Dockerfile makes it
+    const std::string shown = folder ? join_path(*options_.source, inside) : *options_.source;
+    const std::string text = read_settings(path);
+    try {
+      parse_training_spec(text, join_path(shown, kSettingsFile), spec.settings);
+    } catch (const Error& error) {
+      refuse_setting_of_file(error.what());
+      throw;
+    }
+  }
+
+  // The error names a setting of the job file as if it were a flag.
+  void refuse_setting_of_file(const std::string& problem) const {
+    constexpr std::string_view kFlag = "--set ";
+    const std::vector<std::string>& all = result_.spec().settings;
+    for (size_t i = 0; i + options_.settings.size() < all.size(); ++i) {
+      if (!problem.starts_with(fmt::format("{}{}: ", kFlag, all[i]))) continue;
+      fail("{}: set: {}", result_.where, problem.substr(kFlag.size()));
+    }
+  }
+
   void find_source() {
     const auto& source = options_.source;
     if (!source) return;
@@ -101,7 +141,7 @@ class Resolver {
            *source);
     }
     result_.source_kind = is_directory(*source) ? Source::folder : Source::file;
-    result_.source = absolute_path(*source);
+    result_.source = user_path(*source);
   }
 
   void find_job() {

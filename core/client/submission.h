@@ -49,9 +49,9 @@ inline constexpr const char* kRoleVariable = "ROLE_NAME";
 inline constexpr const char* kArchiveName = "train.pt";
 inline constexpr const char* kDefaultStorage = "1Gi";  // of a job's volume
 
-// Reads the job file, the first bytes of the archive or program, and the flags, and checks
-// everything that does not depend on the cluster. Contacts no cluster, and copies nothing. Throws
-// UsageError or Error.
+// Reads the job file, the archive or the first bytes of the program, and the flags, and checks
+// everything that does not depend on the cluster, an archive's settings among it. Contacts no
+// cluster, and copies nothing. Throws UsageError or Error.
 Submission resolve_submission(SubmitOptions options);
 
 }  // namespace adaptdl::client

@@ -35,6 +35,10 @@ def runs_as_printed(folder, draw):
     wanted = re.search(r"--policy (\S+)", command)[1].split(",")
     check([row[0] for row in rows] == wanted, "other policies", done.stdout)
     check(all(row[1] == "6/6" for row in rows), "jobs that did not finish", done.stdout)
+    readme = read(os.path.join(os.path.dirname(folder.material), "..", "README.md"))
+    shown = {line.split()[0]: line.split()[1:-2] for line in readme.splitlines() if " 6/6 " in line}
+    told = {row[0]: row[1:-2] for row in rows}  # but for the times of calls
+    check(shown == told, "README.md has another result", shown, told)
 
     # Every allocation has its reason, and all are given back.
     records = json_lines(folder.file("timeline.jsonl"))

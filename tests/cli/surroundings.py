@@ -261,6 +261,38 @@ def reader_leaves(folder, draw):
     check(not done.stderr, "noise", done.stderr)
 
 
+SCONTROL = """#!/bin/sh
+case $1 in
+show) echo "JobId=1 JobState=RUNNING BatchFlag=1 Requeue=1 PreemptTime=None" ;;
+requeue) touch "$0-requeued" ;;
+esac
+"""
+
+
+def stopped_with_full_disk(folder, draw):
+    """A run that Slurm stops is requeued and exits with 143, also if its summary cannot be
+    printed. Both are told."""
+    scontrol = folder.write("bin/scontrol", SCONTROL)
+    os.chmod(scontrol, 0o755)
+    path = f"{os.path.dirname(scontrol)}:{os.environ['PATH']}"
+    with open("/dev/full", "w") as full:
+        run = folder.start(words(folder, ENDLESS, "--name", "slurm", output="text"),
+                           {"SLURM_JOB_ID": "1", "PATH": path}, stdout=full,
+                           stderr=subprocess.PIPE, text=True)
+
+    def trains():
+        _, out, _ = folder.command("ls", "-o", "json")
+        return any((r["status"] or {}).get("step", 0) > 5 for r in json.loads(out)["runs"])
+
+    wait_until(trains, "a step")
+    run.send_signal(signal.SIGUSR1)
+    said = run.communicate(timeout=PATIENCE)[1]
+    check(run.returncode == 143, "exit code", run.returncode, said)
+    check(os.path.exists(scontrol + "-requeued"), "not requeued", said)
+    check("requeuing job 1" in said, "not told that it is requeued", said)
+    check("standard output: cannot write: No space left" in said, "not told why", said)
+
+
 def stopped_terminal(folder, draw):
     """A terminal that takes nothing (Ctrl-S) holds up neither the training nor its end."""
     ours, theirs = pty.openpty()
@@ -328,4 +360,5 @@ def without_home(folder, draw):
 
 
 main(as_process_one, killed_launcher, one_of_a_name, odd_records, full_log_disk, full_state_disk,
-     limited_files, reader_leaves, stopped_terminal, full_pipe, without_home)
+     limited_files, reader_leaves, stopped_with_full_disk, stopped_terminal, full_pipe,
+     without_home)

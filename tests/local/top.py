@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import http.server
 import json
 import os
 import pty
@@ -10,6 +11,9 @@ import select
 import signal
 import struct
 import termios
+import threading
+import time
+import types
 
 from support import check, kill, main, service, stat_fields, wait_until
 
@@ -216,4 +220,60 @@ def ways_out(folder, random):
             top.ended(0)
 
 
-main(figures, keys, ways_out)
+class AnswersOnce(http.server.BaseHTTPRequestHandler):
+    """An API server without jobs that answers one request, and leaves the others open."""
+
+    def do_GET(self):
+        if self.server.answered.is_set():
+            self.server.asked.set()
+            self.server.over.wait()
+            return
+        self.server.answered.set()
+        body = json.dumps({"apiVersion": "adaptdl.petuum.com/v1", "kind": "AdaptDLJobList",
+                           "metadata": {"resourceVersion": "1"}, "items": []}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@contextlib.contextmanager
+def silent_cluster():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), AnswersOnce)
+    server.answered, server.asked, server.over = (threading.Event() for _ in range(3))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+def no_answer(folder, random):
+    """Keys and signals work while a cluster does not answer."""
+    where = types.SimpleNamespace(folder=folder, environment=folder.environment)
+    for leave in (lambda top: top.press("q"), lambda top: top.press("\x03"),
+                  lambda top: top.process.send_signal(signal.SIGTERM)):
+        with silent_cluster() as server:
+            config = folder.write("kubeconfig", json.dumps({
+                "apiVersion": "v1", "kind": "Config", "current-context": "silent",
+                "clusters": [{"name": "c", "cluster": {
+                    "server": f"http://127.0.0.1:{server.server_address[1]}"}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "silent", "context": {"cluster": "c", "user": "u"}}]}))
+            with terminal(where, "top", "--interval", "200ms", "--kubeconfig", config) as top:
+                top.wait(lambda text: "No job is pending" in text, "the first answer")
+                wait_until(server.asked.is_set, "the second request")
+                begun = time.monotonic()
+                leave(top)
+                check("No job is pending" in top.ended(0), "the last state", top.said)
+                check(time.monotonic() - begun < 10, "it waited for the cluster")
+
+
+main(figures, keys, ways_out, no_answer)

@@ -11,9 +11,11 @@ constexpr Seconds kRetryBudget{4};
 
 }  // namespace
 
-KubernetesConnection::KubernetesConnection(const ClusterChoice& choice, bool verbose)
+KubernetesConnection::KubernetesConnection(const ClusterChoice& choice, bool verbose,
+                                           const Cancellation* cancel)
     : choice_(choice) {
   kube::ClientOptions options;
+  options.cancel = cancel;
   options.retry_budget = kRetryBudget;
   if (verbose) options.trace = [](const std::string& line) { talk(line); };
   client_ = std::make_unique<kube::Client>(kubernetes_config(choice), options);

@@ -19,8 +19,10 @@ inline const kube::Resource kAdaptDLJobs{"adaptdl.petuum.com", "v1", "adaptdljob
 // Thread-safe after construction.
 class KubernetesConnection {
  public:
-  // Reads the kubeconfig; sends no request yet. `verbose`: logs each request.
-  KubernetesConnection(const ClusterChoice& choice, bool verbose);
+  // Reads the kubeconfig; sends no request yet. `verbose`: logs each request. `cancel`: ends every
+  // request.
+  KubernetesConnection(const ClusterChoice& choice, bool verbose,
+                       const Cancellation* cancel = nullptr);
 
   kube::Client& client() { return *client_; }
   const std::string& name_space() const { return client_->config().name_space; }

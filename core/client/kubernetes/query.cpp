@@ -110,7 +110,10 @@ class KubernetesQuery : public JobQuery {
   }
 
   std::vector<std::string> names(const std::string& prefix, int most) override {
-    return job_names(cluster_, prefix, most);
+    return job_names(prefix, most);
+  }
+  std::vector<std::string> job_names(const std::string& prefix, int most) override {
+    return client::job_names(cluster_, prefix, most);
   }
   JobDetails details(const JobView& job) override;
 

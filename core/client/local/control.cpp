@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/client/job_wait.h"
 #include "core/client/local/query.h"
 #include "core/client/local/submit.h"
@@ -30,7 +31,11 @@ class LocalControl : public JobControl {
 
  private:
   static Json ask(const char* request, const std::string& job) {
-    return local::request_service({{"request", request}, {"name", job}}).value("phase", Json());
+    const Json answer = local::request_service({{"request", request}, {"name", job}});
+    if (const auto message = json_find<std::string>(answer, "message", "service")) {
+      log_warning("job {}: {}", job, *message);
+    }
+    return answer.value("phase", Json());
   }
 
   static void remove_one(const JobView& job, bool force);

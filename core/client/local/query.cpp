@@ -238,6 +238,9 @@ class LocalQuery : public JobQuery {
   std::vector<std::string> names(const std::string& prefix, int most) override {
     return job_and_run_names(store(), prefix, most);
   }
+  std::vector<std::string> job_names(const std::string& prefix, int most) override {
+    return store() == nullptr ? std::vector<std::string>() : store()->names(prefix, most);
+  }
   JobDetails details(const JobView& job) override;
 
   std::unique_ptr<EventReader> events(const std::string& job, bool) override {

@@ -14,6 +14,9 @@ ask adaptdl run train.pt --re
 ask adaptdl -q completion z
 ask adaptdl scale d
 ask adaptdl cancel -v ""
+ask adaptdl delete broken-99999 d
+ask adaptdl policy set po
+ask adaptdl simulate --policy si
 ask adaptdl inspect t
 ask adaptdl run --name x
 ask adaptdl tensor

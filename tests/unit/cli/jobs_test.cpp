@@ -140,6 +140,32 @@ TEST_CASE("a table that fits into 80 columns keeps what matters most") {
   CHECK(heads(job_columns(rows, {.width = 1})) == "NAME STATUS REPLICAS LOSS DONE LEFT ");
 }
 
+TEST_CASE("ls --watch tells ends, and a second run of the same name") {
+  ShownRows shown;
+  launch::RunInfo run{
+      "digits", true, {{"state", "training"}, {"started", "2026-01-01T00:00:00Z"}, {"step", 1}}};
+  const auto row = [&] { return run_row(run, 0, false); };
+  CHECK_FALSE(shown.has(row()));
+  CHECK(shown.take(row()));
+  CHECK(shown.has(row()));
+  run.status["step"] = 2;
+  CHECK_FALSE(shown.take(row()));
+  run.status["started"] = "2026-01-01T00:05:00Z";
+  CHECK(shown.take(row()));
+  run.live = false;
+  run.status["state"] = "finished";
+  CHECK(shown.take(row()));
+  CHECK_FALSE(shown.take(row()));
+
+  JobView job;
+  job.name = "digits";
+  job.phase = "Pending";
+  CHECK(shown.take(job_row(job, 0, false)));
+  CHECK_FALSE(shown.take(job_row(job, 9, false)));
+  job.submitted_s = 5;
+  CHECK(shown.take(job_row(job, 9, false)));
+}
+
 TEST_CASE("what a phase means to who waits") {
   using Code = std::optional<ExitCode>;
   CHECK(outcome("Pending", WaitGoal::ended) == Code());
@@ -182,6 +208,13 @@ TEST_CASE("YAML that reads back") {
   CHECK(yaml_text({{"a", nullptr}, {"b", 2}}, false) == "b: 2\n");
   CHECK(yaml_text({{"a", {{"b", nullptr}}}, {"c", 1}}, false) == "c: 1\n");
   CHECK(yaml_text(Json::object()) == "{}\n");
+}
+
+TEST_CASE("YAML has no control characters, and reads back") {
+  const std::string text = "a\x1b\x7f\xc2\x80\xc2\x9f\xc2\xa0z";
+  const std::string shown = yaml_text({{"a", text}});
+  CHECK(shown == "a: \"a\\u001b\\u007f\\u0080\\u009f\xc2\xa0z\"\n");
+  CHECK(YamlMapping(parse_yaml(shown, "text")).require("a").text() == text);
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ TEST_CASE("arguments") {
   CHECK(after({"image", "build", ""}).directive == CompletionDirective::folders);
   CHECK(after({"submit", "x", "--", "-"}).directive == CompletionDirective::files);
   CHECK(found({"completion", "z"}) == Words{"zsh"});
+  CHECK(found({"delete", "net-1", "n"}) == Words{"net-1", "net-2"});
+  CHECK(found({"logs", "o"}) == Words{"other"});
+  CHECK(found({"policy", "set", "po"}) == Words{"pollux"});
+  CHECK(found({"simulate", "--policy", "ti"}) == Words{"tiresias"});
 }
 
 TEST_CASE("in kubectl's form") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <map>
 
+#include "cli/commands/run_hosts.h"
 #include "core/base/error.h"
 
 namespace adaptdl::cli {
@@ -217,6 +218,8 @@ TEST_CASE("mistakes are named, with a suggestion") {
   CHECK(contains(usage_error({"run", "x.pt", "--replica", "3"}), "Did you mean --replicas?"));
   CHECK(contains(usage_error({"run", "x.pt", "--zzz"}), "unknown flag --zzz."));
   CHECK(contains(usage_error({"run", "x.pt", "-Z"}), "unknown flag -Z."));
+  CHECK(usage_error({"submit", "project", "--lr", "0.1"}) ==
+        "unknown flag --lr. Give arguments of the program after --.");
   CHECK(contains(usage_error({"run", "x.pt", "--replicas"}), "--replicas"));
   CHECK(contains(usage_error({"inspect"}), "PATH is missing"));
   CHECK(contains(usage_error({"run", "x.pt", "y"}), "unexpected argument"));
@@ -225,6 +228,23 @@ TEST_CASE("mistakes are named, with a suggestion") {
   CHECK(contains(usage_error({"run", "x.pt", "--threads", "1e3"}), "--threads"));
   CHECK(contains(usage_error({"run", "x.pt"}, {{"ADAPTDL_RUN_DEVICE", "tpu"}}),
                  "ADAPTDL_RUN_DEVICE"));
+}
+
+TEST_CASE("torchrun: hosts meet at --master-port of --master-addr, if nothing else says where") {
+  const auto meet = [](Words words) {
+    words.insert(words.begin(), {"torchrun", "--nnodes", "2"});
+    words.push_back("train.py");
+    return meet_at_master_port(parse_with(words).arguments);
+  };
+  CHECK(meet({"--master-addr", "node1", "--master-port", "29500"}));
+  CHECK(meet({"--master-addr", "[fd00::1]", "--master-port", "29500"}));
+  CHECK_FALSE(meet({"--master-addr", "node1"}));
+  CHECK_FALSE(meet({"--master-port", "29500"}));
+  CHECK_FALSE(meet({"--master-addr", "node1:1", "--master-port", "29500"}));
+  CHECK_FALSE(meet({"--master-addr", "[fd00::1]:1", "--master-port", "29500"}));
+  CHECK_FALSE(
+      meet({"--master-addr", "node1", "--master-port", "29500", "--rdzv-endpoint", "node2"}));
+  CHECK_FALSE(meet_at_master_port(parse_with({"run", "train.pt"}).arguments));
 }
 
 TEST_CASE("hidden commands work, but are not suggested") {

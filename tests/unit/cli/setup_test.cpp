@@ -1,4 +1,7 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cli/commands/run_options.h"
 #include "core/base/error.h"
@@ -74,6 +77,24 @@ TEST_CASE("a folder is examined, not trusted") {
   CHECK_FALSE(launch::examine_libtorch("x", path, "").cuda);
   write_file_atomic(folder.file("lib/libtorch_cuda.so"), "");
   CHECK(launch::examine_libtorch("x", path, "").cuda);
+}
+
+TEST_CASE("a LibTorch that this user may not read is not called incomplete") {
+  const TemporaryDirectory folder;
+  make_directories(folder.file("lib"));
+  write_file_atomic(folder.file("lib/libtorch_cpu.so"), "");
+  REQUIRE(chmod(folder.file("lib").c_str(), 0) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;  // root may read everything
+    if (geteuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(1);
+    const std::string problem = launch::examine_libtorch("x", folder.path(), "").problem;
+    _exit(problem.find("this user may not read ") == 0 ? 0 : 2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+  REQUIRE(chmod(folder.file("lib").c_str(), 0700) == 0);
 }
 
 }  // namespace

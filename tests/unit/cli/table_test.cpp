@@ -108,7 +108,8 @@ TEST_CASE("records are complete") {
     INFO(option->name);
     CHECK_FALSE(option->doc.empty());
     CHECK((option->kind == Kind::flag) == option->value.empty());
-    CHECK((option->kind == Kind::choice) == !option->choices.empty());
+    const bool chooses = option->kind == Kind::choice || option->kind == Kind::suggested;
+    CHECK(chooses == !option->choices.empty());
     if (option->kind == Kind::choice && !option->fallback.empty()) {
       CHECK(std::find(option->choices.begin(), option->choices.end(), option->fallback) !=
             option->choices.end());
@@ -132,6 +133,30 @@ TEST_CASE("no code of the manual crosses a line") {
 TEST_CASE("a table counts characters, not bytes") {
   CHECK(table({"NAME", "KIND"}, {{"\xc3\xa9t\xc3\xa9-of-1", "run"}, {"b", "job"}}) ==
         "NAME      KIND\n\xc3\xa9t\xc3\xa9-of-1  run\nb         job\n");
+}
+
+TEST_CASE("a long last column goes on below, within the terminal") {
+  const std::string meaning = "Samples of a step, of all replicas together, at the start.";
+  const std::vector<std::string> head = {"SETTING", "MEANING"};
+  const std::vector<std::vector<std::string>> rows = {{"batch.initial", meaning}, {"x", "Short."}};
+  CHECK(wrapped_table(head, rows, 50) ==
+        "SETTING        MEANING\n"
+        "batch.initial  Samples of a step, of all replicas\n"
+        "               together, at the start.\n"
+        "x              Short.\n");
+  CHECK(wrapped_table(head, rows, 0) == table(head, rows));
+  CHECK(wrapped_table(head, rows, 40) == table(head, rows));  // no room
+  std::string words = "word";
+  for (int i = 0; i < 300; ++i) words += " word";
+  for (const std::string& line : split(wrapped_table(head, {{"many", words}}, 80), '\n')) {
+    CHECK(line.size() <= 80);
+  }
+}
+
+TEST_CASE("later tables have columns as wide as the first") {
+  std::vector<size_t> widths;
+  CHECK(table({"A", "B"}, {{"long-name", "1"}}, &widths) == "A          B\nlong-name  1\n");
+  CHECK(table({"A", "B"}, {{"x", "2"}}, &widths) == "A          B\nx          2\n");
 }
 
 TEST_CASE("help fits into 88 columns") {

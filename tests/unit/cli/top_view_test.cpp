@@ -65,6 +65,22 @@ TEST_CASE("GPUs are listed above the jobs") {
         "GPU 0  NVIDIA H200  87 % busy  34.0 GiB of 150.0 GiB  61 C  512 W");
 }
 
+TEST_CASE("what a cluster's objects say controls no terminal") {
+  TopView view("submitted", false);
+  JobRow hostile = row("a");
+  hostile.status =
+      "Pending (\x1b]0;title\x07 \xc2\x9b"
+      "31m)";
+  hostile.epoch = "\x7f";
+  view.update("cluster local", {hostile}, 0);
+  view.key(kKeyEnter);
+  const std::string text = shown(view);
+  CHECK(text.starts_with("a  job  Pending ( ]0;title    31m)"));
+  for (const char* control : {"\x1b", "\x07", "\xc2\x9b", "\x7f"}) {
+    CHECK(text.find(control) == std::string::npos);
+  }
+}
+
 TEST_CASE("the selection moves within the list") {
   TopView view = list("abc");
   CHECK(selected(view) == "a");
