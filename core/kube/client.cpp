@@ -190,6 +190,10 @@ void sleep_for(Seconds duration, const Cancellation* cancel, const std::string& 
 
 }  // namespace
 
+Seconds Client::pause() const {
+  return pool_->throttle.pause(Monotonic::now());
+}
+
 // Waits until the next request may be sent; `start`: since when its budget counts.
 void Client::wait_turn(const Cancellation* cancel, const std::string& what, TimePoint start) {
   // After a pause another thread's request may have begun the next one.

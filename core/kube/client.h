@@ -92,6 +92,7 @@ class Client {
   const ClientOptions& options() const { return options_; }
   Credentials& credentials() { return credentials_; }
   RequestCounts requests() const;  // so far; a watch counts when it ends
+  Seconds pause() const;           // the rest of the server's pause (throttle.h)
 
   Json get(const Resource& object);
   std::optional<Json> find(const Resource& object);  // nothing if not found

@@ -11,6 +11,9 @@
 namespace adaptdl {
 namespace {
 
+// More than NCCL takes to connect.
+constexpr size_t kRoom = 1 << 30;
+
 at::ScalarType torch_type(comm::Type type) {
   switch (type) {
     case comm::Type::f32:
@@ -64,6 +67,7 @@ class TorchDevice final : public comm::Device {
     const at::Tensor values = elements(data, count, type);
     values.is_floating_point() ? values.div_(divisor) : values.div_(divisor, "trunc");
   }
+  void make_room() override { free_unused(device_, kRoom); }
   void* stream() override { return streams_.getStreamNativeHandle(streams_.getStream(device_)); }
   void mark() override {
     if (!event_) event_.emplace(device_.type());

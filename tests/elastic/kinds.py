@@ -2,12 +2,14 @@
 
 import os
 import signal
+import statistics
 
 from support import check, main, read_json, wait_until
 
 
 def life(folder, kind, *arguments, step_s=None, program="adaptive"):
-    """One life of the run on that kind, and its newest checkpoint's state, after some steps."""
+    """One life of the run on that kind: after some steps its hints, its newest checkpoint's state,
+    and how long its steps took in the mean, which a busy machine makes longer."""
     environment = {"ADAPTDL_ACCELERATOR": kind}
     if step_s:
         environment["ADAPTDL_TEST_STRETCH"] = folder.write(
@@ -24,7 +26,8 @@ def life(folder, kind, *arguments, step_s=None, program="adaptive"):
     check(run.of("generation")[-1]["accelerator"] == kind, "another kind", run.of("generation"))
     path = run.of("start")[0]["checkpoint_dir"]
     newest = max(name for name in os.listdir(path) if name.startswith("step-"))
-    return hints, read_json(os.path.join(path, newest, "manifest.json"))["state"]
+    state = read_json(os.path.join(path, newest, "manifest.json"))["state"]
+    return hints, state, statistics.mean(event["optim_s"] for event in run.of("step"))
 
 
 def step_s(hints, kind):
@@ -34,35 +37,36 @@ def step_s(hints, kind):
 
 def fits_are_kept(folder, draw):
     """Step times by kind, through restarts on another kind and back."""
-    first, _ = life(folder, "T4", step_s=0.4)
+    first, _, slow = life(folder, "T4", step_s=0.4)
     check(first["accelerator"] == "T4" and list(first["accelerators"]) == ["T4"], "kinds", first)
     check(first["perfParams"] == first["accelerators"]["T4"]["perfParams"], "the present", first)
-    check(0.39 < step_s(first, "T4") < 0.6, "another step time", first)
+    check(0.39 < step_s(first, "T4") < 1.5 * slow, "another step time", slow, first)
 
-    fast, state = life(folder, "A100", step_s=0.05)
+    fast, state, quick = life(folder, "A100", step_s=0.05)
     check(fast["accelerator"] == "A100" and set(fast["accelerators"]) == {"A100", "T4"}, "kinds",
           fast)
-    check(0.045 < step_s(fast, "A100") < 0.15, "mixed with another kind", fast)
-    check(0.39 < step_s(fast, "T4") < 0.6, "mixed with another kind", fast)
+    check(0.045 < step_s(fast, "A100") < 3 * quick, "mixed with another kind", quick, fast)
+    check(0.39 < step_s(fast, "T4") < 1.5 * slow, "mixed with another kind", slow, fast)
     check({mean["accelerator"] for mean in state["profile"]} == {"A100", "T4"}, "saved", state)
 
-    back, _ = life(folder, "T4", step_s=0.4)
+    back, _, again = life(folder, "T4", step_s=0.4)
     check(back["accelerator"] == "T4", "kinds", back)
-    check(0.045 < step_s(back, "A100") < 0.15, "mixed with another kind", back)
-    check(0.39 < step_s(back, "T4") < 0.6, "mixed with another kind", back)
+    check(0.045 < step_s(back, "A100") < 3 * quick, "mixed with another kind", quick, back)
+    check(0.39 < step_s(back, "T4") < 1.5 * max(slow, again), "mixed with another kind", slow,
+          again, back)
 
 
 def memory_is_kept(folder, draw):
     """What the memory of one kind holds limits no other."""
     few = "batch.atomic_max=4"  # which fits everywhere
-    hints, state = life(folder, "T4", program="greedy")
+    hints, state, _ = life(folder, "T4", program="greedy")
     most = state["progress"]["atomic_limit"]
     check(1 <= most <= 8 and state["atomic_limits"] == {"T4": most}, "no limit", state)
     check(hints["accelerators"]["T4"]["maxLocalBsz"] == most, "hints", hints)
-    _, state = life(folder, "A100", "--set", few, program="greedy")
+    _, state, _ = life(folder, "A100", "--set", few, program="greedy")
     check(state["atomic_limits"] == {"T4": most} and state["progress"]["atomic_limit"] == 0,
           "its limit on another kind", state)
-    _, state = life(folder, "T4", "--set", few, program="greedy")
+    _, state, _ = life(folder, "T4", "--set", few, program="greedy")
     check(state["progress"]["atomic_limit"] == most, "its limit was forgotten", state)
 
 

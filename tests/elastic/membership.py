@@ -1,15 +1,15 @@
 """Replicas that leave on request, new replicas that never join, and commands that change a run."""
 
-import json
+import os
 import signal
 import time
 
-from support import check, kill, main, wait_until
+from support import check, kill, main, read, wait_until
 
 
 def sigterm_to_one(folder, draw):
     """A replica leaves at a step on SIGTERM; the bounds require another, which joins."""
-    run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=40")
+    run = folder.run(folder.program("slow"), "--replicas", "2:3", "--set", "epochs=1000000")
     run.wait_replicas(3)
     run.wait_step(5)
     for rank in (1, 0):
@@ -27,8 +27,10 @@ def sigterm_to_one(folder, draw):
     check(not run.of("failure"), "a leave counts as a failure")
     run.request(request="scale", replicas=1)
     run.wait_replicas(1)
-    run.expect_end(0, 200)
-    run.check_steps(last=1600)
+    run.wait_steps_more(20)
+    run.signal(signal.SIGTERM)
+    run.expect_end(143)
+    run.check_steps()
 
 
 def everybody_leaves(folder, draw):
@@ -83,9 +85,12 @@ def scale_and_cancel(folder, draw):
 def newcomer_stopped(folder, draw):
     """A new replica that hangs while it starts or connects delays nobody: the others keep training.
     When it dies, another replaces it."""
+    held = folder.file("held")
+    worker = folder.worker_after(f"while test -e '{held}'; do sleep 0.05; done")
     run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
-                     "--set", "epochs=1000")
+                     "--set", "epochs=1000000", **worker)
     run.wait_step(5)
+    folder.write("held")
     run.request(request="scale", replicas=2)
     pid = wait_until(lambda: next(iter(run.starting().values()), None), "a newcomer")
     kill(pid, signal.SIGSTOP)
@@ -94,6 +99,7 @@ def newcomer_stopped(folder, draw):
     run.wait_step(before + 100)
     check(time.monotonic() - begun < 60, "training was held up")
     check(run.of("generation")[-1]["to"] == 1, "the stopped newcomer is a member")
+    os.remove(held)
     kill(pid)
     run.wait_replicas(2)
     run.signal(signal.SIGTERM)
@@ -103,28 +109,27 @@ def newcomer_stopped(folder, draw):
 
 def newcomers_always_die(folder, draw):
     """New replicas that always die are given up after a while; training is not affected."""
+    deadly, deaths = folder.file("deadly"), folder.file("deaths")
+    worker = folder.worker_after(f"test -e '{deadly}' && echo >> '{deaths}' && kill -9 $$")
     run = folder.run(folder.program("slow"), "--replicas", "1:2", "--replicas-at", "0:1",
-                     "--max-restarts", "1", "--set", "epochs=1000")
+                     "--max-restarts", "1", "--set", "epochs=1000000", **worker)
     run.wait_step(5)
+    folder.write("deadly")
     run.request(request="scale", replicas=2)
-    killed = set()
-
-    def enough():
-        for pid in run.starting().values():
-            killed.add(pid) if pid not in killed and kill(pid) else None
-        return len(killed) >= 2 and not run.starting()
-
-    wait_until(enough, "the newcomers to be given up")
+    run.wait_for(lambda events: sum(e["event"] == "failure" for e in events) >= 2, "two deaths")
+    wait_until(lambda: not run.starting(), "the newcomers to be given up")
     run.wait_steps_more(100)  # a second, or more
     check(not run.starting(), "newcomers are still started")
     check(len(run.of("generation")) == 1, "the members changed")
+    os.remove(deadly)
     seen = run.count()
     run.request(request="scale", replicas=3)  # a new request is a new attempt
     run.wait_replicas(3, after=seen)
     run.signal(signal.SIGINT)
     run.expect_end(130)
     run.check_steps()
-    check(json.dumps(run.of("failure")).count('"signal": 9') == len(killed), "other failures")
+    signals = [event["signal"] for event in run.of("failure")]
+    check(signals == [9] * len(read(deaths).splitlines()), "other failures", run.of("failure"))
 
 
 main(sigterm_to_one, everybody_leaves, scale_and_cancel, newcomer_stopped, newcomers_always_die)

@@ -254,9 +254,10 @@ def refused(folder, draw):
     says(1, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", AWS_SECRET_ACCESS_KEY="")
     says(1, "there is no bucket nowhere at", place="s3://nowhere/digits")
     says(2, "is not s3://BUCKET/PREFIX", place="training/digits")
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-    says(1, "check AWS_ENDPOINT_URL and the network", AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")
+    with socket.socket() as silent:  # nobody else gets its port, and it does not listen
+        silent.bind(("127.0.0.1", 0))
+        says(1, "check AWS_ENDPOINT_URL and the network",
+             AWS_ENDPOINT_URL=f"http://127.0.0.1:{silent.getsockname()[1]}")
     says(2, "on one machine only", arguments=("--nnodes", "2", "--node-rank", "0"))
     says(0)
     shutil.rmtree(folder.file("slow.run"))

@@ -4,24 +4,37 @@ network namespace of its own, and its own configuration folder."""
 import os
 import signal
 
-from support import Site, check, kill, main, same_losses, worker_of
+from support import Site, check, kill, main, read, same_losses, worker_of
 
 NEVER = ("--set", "epochs=1000000")
+STEPS_PER_EPOCH = 40  # of slow.pt
+
+
+def finishes(site, last):
+    """The same run goes on from its last step, on two hosts, to an end that they reach together."""
+    epochs = last // STEPS_PER_EPOCH + 2
+    run, other = (site.run(host, "2", "--set", f"epochs={epochs}") for host in (0, 1))
+    check(run.wait_event("resume")["step"] == last, "goes on elsewhere", last)
+    run.expect_end(0)
+    check(other.end() == 0, "a host of a finished run")
+    other.says("this host's part of run slow has ended, with exit code 0")
+    check({event["to"] for event in run.of("generation")} == {2}, "not both hosts from the start")
+    run.check_steps(last + 1, epochs * STEPS_PER_EPOCH)
 
 
 def meets(folder, draw):
     """The host that the endpoint names leads, and waits for MIN; others come and go, never more
     than MAX; all end with the run."""
     with Site(folder, 4) as site:
-        run = site.run(0, "2:3", "--set", "epochs=60")  # hosts take a while to come
+        run = site.run(0, "2:3", *NEVER)
         site.share_key()
         run.says(f"waiting for hosts: 1 of at least 2 are here (TCP port {site.port})")
         check(not run.of("generation"), "it does not wait for the second host")
-        others = [site.run(1, "2:3", "--set", "epochs=60", "--replicas", "2")]
+        others = [site.run(1, "2:3", *NEVER, "--replicas", "2")]
         check(run.wait_event("generation")["to"] == 3, "not all replicas start together")
-        others.append(site.run(2, "2:3", "--set", "epochs=60"))
+        others.append(site.run(2, "2:3", *NEVER))
         run.wait_replicas(4)
-        late = site.run(3, "2:3", "--set", "epochs=60")
+        late = site.run(3, "2:3", *NEVER)
         late.says("cannot join the run yet: the run has 3 hosts already, as many as it takes")
 
         seen = run.count()
@@ -34,14 +47,17 @@ def meets(folder, draw):
         kill(others[1].process.pid)
         run.wait_replicas(2, after=seen)
         run.wait_steps_more(3)
-        again = site.run(2, "2:3", "--set", "epochs=60")
+        again = site.run(2, "2:3", *NEVER)
         run.wait_replicas(3, after=seen)
-        run.expect_end(0, 400)
+        run.wait_steps_more(3)
+        run.request(request="cancel")
+        run.expect_end(143)
         for other in (late, again):
-            check(other.end() == 0, "a host of a finished run")
-            other.says("this host's part of run slow has ended, with exit code 0")
-        run.check_steps(last=2400)
+            check(other.end() == 143, "a host of a cancelled run")
+            other.says("this host's part of run slow has ended, with exit code 143")
+        run.check_steps()
         check("does not share" not in late.said(), "says that a shared folder is none")
+        finishes(site, run.last_step())
 
 
 def before_the_leader(folder, draw):
@@ -148,17 +164,23 @@ def learns(site, *words):
     return run.losses()
 
 
+def sent_by(pid):
+    """Bytes by all devices of the network that this process has."""
+    table = read(f"/proc/{pid}/net/dev")
+    return sum(int(line.split(":")[1].split()[8]) for line in table.splitlines()[2:])
+
+
 def sent_a_step(site, *words):
-    """Bytes by host 0, the least of three times five steps: others have something else in them."""
+    """Bytes by host 0, the least of three times 50 steps: others have something else in them."""
     words = ("--set", "batch.initial=12", "--fresh", *words)
     runs = [site.run(host, "2", *NEVER, *words, program="wide") for host in (0, 1)]
     runs[0].wait_replicas(2)
     runs[0].wait_steps_more(3)
     least = float("inf")
     for _ in range(3):
-        step, before = runs[0].last_step(), site.network.sent(0)
-        runs[0].wait_step(step + 5)
-        last, after = runs[0].last_step(), site.network.sent(0)
+        step, before = runs[0].last_step(), sent_by(runs[0].process.pid)
+        runs[0].wait_step(step + 50)
+        last, after = runs[0].last_step(), sent_by(runs[0].process.pid)
         least = min(least, (after - before) / (last - step))
     runs[0].request(request="cancel", checkpoint=False)
     for run in runs:

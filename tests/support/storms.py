@@ -7,7 +7,7 @@ import signal
 import struct
 import time
 
-from .checks import check, wait_until
+from .checks import Failed, check, wait_until
 from .files import read_safetensors
 from .processes import children_of, kill
 from .runs import same_losses
@@ -148,9 +148,19 @@ class Group:
             diverged = of(events, "diverged")
             check(not diverged, "replicas differ", diverged)
             check_generations(events)
-            steps.take(events)
+            try:
+                steps.take(events)
+            except Failed as error:
+                raise Failed("\n".join([str(error), *self.stories()])) from None
         self.untold = steps.newest - len(steps.losses)
         return steps.losses
+
+    def stories(self):
+        """Of each launcher, in order: who, from when on, and what it has told."""
+        leads = sorted(((moment, run, events) for run in self.runs
+                        for moment, events in run.leads()), key=lambda lead: lead[0])
+        return [f"{moment - leads[0][0]:8.3f} s {os.path.basename(run.log)} "
+                f"{events[0].get('pid')}: {told(events)}" for moment, run, events in leads]
 
     def restarts(self):
         """How often all replicas started again under the same launcher."""
@@ -223,6 +233,26 @@ class Steps:
                 self.losses[step] = event["loss"]
                 follows = self.last = step
             self.newest = max(self.newest, self.last)
+
+
+def told(events):
+    """Generations and their ranges of steps, in short."""
+    text, first, last = "", None, None
+
+    def steps():
+        return "" if first is None else f" {first}..{last}"
+
+    for event in events:
+        if event["event"] == "step":
+            step = event["step"]
+            if last is not None and step != last + 1:
+                text, first = text + steps(), step
+            first, last = step if first is None else first, step
+        elif event["event"] in ("generation", "resume", "end"):
+            text, first, last = text + steps(), None, None
+            fields = ("generation", "members", "cause", "step", "result", "time_s")
+            text += f" {event['event']}{ {k: event[k] for k in fields if k in event} }"
+    return text + steps()
 
 
 def check_generations(events):

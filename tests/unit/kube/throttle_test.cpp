@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <doctest/doctest.h>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "core/kube/client.h"
+#include "tests/support/soon.h"
 #include "tests/unit/base/expect_error.h"
 #include "tests/unit/kube/fake_api.h"
 
@@ -69,23 +71,28 @@ TEST_CASE("after a 429 no thread sends anything before the server's time") {
   client.get(kThrottledMap);
   std::atomic<bool> refuses = true;
   std::string pause = "3";
+  std::mutex mutex;
+  TimePoint refused_at;
+  std::vector<TimePoint> sent;
   api.set_fault([&](const HttpServerRequest&) -> std::optional<HttpResponse> {
-    if (!refuses.exchange(false)) return std::nullopt;
+    const std::lock_guard lock(mutex);
+    if (!refuses.exchange(false)) {
+      sent.push_back(Monotonic::now());
+      return std::nullopt;
+    }
+    refused_at = Monotonic::now();
     return status_response(429, "TooManyRequests", "too many requests", {{"Retry-After", pause}});
   });
   const int before = api.requests();
-  const TimePoint start = Monotonic::now();
   std::thread first([&] { client.get(kThrottledMap); });
-  while (api.requests() == before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // it hears the answer
+  CHECK(adaptdl::testing::soon([&] { return client.pause() > Seconds(0); }));
   std::vector<std::thread> others;
   for (int i = 0; i < 3; ++i) others.emplace_back([&] { client.get(kThrottledMap); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  CHECK(api.requests() == before + 1);
   for (std::thread& other : others) other.join();
   first.join();
-  CHECK(seconds_since(start) >= 3.0);
   CHECK(api.requests() == before + 5);
+  CHECK(sent.size() == 4);
+  for (const TimePoint at : sent) CHECK(seconds_between(refused_at, at) >= 3.0);
 
   // Who cannot wait so long is told at once, without a request.
   Client hasty(api.config(), {.retry_budget = Seconds(0)});
