@@ -35,6 +35,12 @@ std::string_view utf8_prefix(std::string_view text, size_t bytes) {
   return text.substr(0, bytes);
 }
 
+std::string_view trimmed(std::string_view text, std::string_view blanks) {
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return text.substr(0, 0);
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
 std::string lower_case(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

@@ -21,6 +21,9 @@ bool is_wide_control(std::string_view text, size_t at);
 // The longest beginning of valid UTF-8 that has at most `bytes` bytes and cuts no character.
 std::string_view utf8_prefix(std::string_view text, size_t bytes);
 
+// Without the blanks at its ends; a part of `text`.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
 // Converts the letters A to Z to lower case, in any locale.
 std::string lower_case(std::string_view text);
 

@@ -13,13 +13,6 @@
 namespace adaptdl {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
 bool is_secure(const std::string& url) {
   return url.starts_with("https:") || url.starts_with("wss:");
 }

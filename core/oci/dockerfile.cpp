@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/error.h"
+#include "core/base/text.h"
 #include "core/formats/json.h"
 
 namespace adaptdl::oci {
@@ -14,12 +15,6 @@ constexpr std::array kNames = {"ADD",        "ARG",     "CMD",    "COPY",  "ENTR
                                "ENV",        "EXPOSE",  "FROM",   "LABEL", "HEALTHCHECK",
                                "MAINTAINER", "ONBUILD", "RUN",    "SHELL", "STOPSIGNAL",
                                "USER",       "VOLUME",  "WORKDIR"};
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
 
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -35,22 +30,22 @@ std::string capitals(std::string_view text) {
 
 // "# escape=`" before anything else; true if the line is a directive.
 bool read_directive(std::string_view line, Dockerfile& file) {
-  line = trimmed(line);
+  line = trimmed(line, kBlank);
   if (!line.starts_with('#')) return false;
-  line = trimmed(line.substr(1));
+  line = trimmed(line.substr(1), kBlank);
   const size_t sign = line.find('=');
   if (sign == std::string_view::npos) return false;
-  const std::string name = capitals(trimmed(line.substr(0, sign)));
-  const std::string_view value = trimmed(line.substr(sign + 1));
+  const std::string name = capitals(trimmed(line.substr(0, sign), kBlank));
+  const std::string_view value = trimmed(line.substr(sign + 1), kBlank);
   if (name == "ESCAPE" && value == "`") file.escape = '`';
   return name == "ESCAPE" || name == "SYNTAX" || name == "CHECK";
 }
 
 Instruction read_instruction(const std::string& whole, int line, const Dockerfile& file) {
-  std::string_view rest = trimmed(whole);
+  std::string_view rest = trimmed(whole, kBlank);
   const size_t end = std::min(rest.find_first_of(kBlank), rest.size());
   Instruction result{.line = line, .name = capitals(rest.substr(0, end))};
-  rest = trimmed(rest.substr(end));
+  rest = trimmed(rest.substr(end), kBlank);
   if (std::find(kNames.begin(), kNames.end(), result.name) == kNames.end()) {
     fail_at(file, result, fmt::format("{} is not an instruction", result.name));
   }
@@ -60,7 +55,7 @@ Instruction read_instruction(const std::string& whole, int line, const Dockerfil
     const size_t sign = std::min(flag.find('='), flag.size());
     result.flags.emplace_back(flag.substr(0, sign),
                               sign < flag.size() ? flag.substr(sign + 1) : std::string_view());
-    rest = trimmed(rest.substr(stop));
+    rest = trimmed(rest.substr(stop), kBlank);
   }
   result.text = rest;
   if (result.text.empty()) fail_at(file, result, fmt::format("{} has no arguments", result.name));
@@ -211,7 +206,7 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
     const std::string_view raw = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     in_head = in_head && read_directive(raw, file);
-    const std::string_view content = trimmed(raw);
+    const std::string_view content = trimmed(raw, kBlank);
     if (!ends.empty()) {
       if (content == ends.back()) ends.pop_back();
       continue;
@@ -223,7 +218,7 @@ Dockerfile parse_dockerfile(std::string_view text, const std::string& path) {
         0, static_cast<size_t>(content.data() - raw.data()) + content.size() - (goes_on ? 1 : 0));
     if (!goes_on) take();
   }
-  if (!trimmed(whole).empty()) take();
+  if (!trimmed(whole, kBlank).empty()) take();
   return file;
 }
 
@@ -254,7 +249,7 @@ std::string unquoted(std::string_view text, char escape, const std::string& wher
 }
 
 bool json_words(std::string_view text, std::vector<std::string>& words) {
-  if (!trimmed(text).starts_with('[')) return false;
+  if (!trimmed(text, kBlank).starts_with('[')) return false;
   try {
     const Json list = parse_json(text, "list");
     std::vector<std::string> found;

@@ -15,12 +15,6 @@ int share_of(const Configuration& configuration) {
   return (configuration.replicas - 1) / configuration.nodes + 1;
 }
 
-NodeList each_once(NodeList nodes) {
-  std::sort(nodes.begin(), nodes.end());
-  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-  return nodes;
-}
-
 bool all_at_most(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), std::less_equal<>());
 }

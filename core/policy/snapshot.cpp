@@ -112,10 +112,14 @@ void check_snapshot(const Snapshot& snapshot) {
   }
 }
 
+NodeList each_once(NodeList nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return nodes;
+}
+
 int distinct_nodes(const NodeList& nodes) {
-  NodeList sorted = nodes;
-  std::sort(sorted.begin(), sorted.end());
-  return static_cast<int>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+  return static_cast<int>(each_once(nodes).size());
 }
 
 bool is_silent(const JobSnapshot& job) {

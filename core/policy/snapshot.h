@@ -75,7 +75,8 @@ void check_snapshot(const Snapshot& snapshot);
 void check_job(const Snapshot& snapshot, const JobSnapshot& job);
 void check_hints(const JobHints& hints, const std::string& job);
 
-// The number of different nodes in the list. O(size log size).
+// The different nodes of the list, in order, and their number. O(size log size).
+NodeList each_once(NodeList nodes);
 int distinct_nodes(const NodeList& nodes);
 
 // Whether the job will never tell how fast it is, but may have any number of replicas: it is

@@ -109,7 +109,7 @@ Variables command_environment(const CommandOptions& options, const CommandPlace&
   const auto unless_empty = [](const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(text);
   };
-  set("ADAPTDL_JOB_ID", options.job_namespace + "/" + options.name);
+  set("ADAPTDL_JOB_ID", options.job_id());
   const CommandGeneration& generation = place.generation;
   set("ADAPTDL_NUM_REPLICAS", std::to_string(generation.replicas));
   set("ADAPTDL_REPLICA_RANK", std::to_string(place.rank));

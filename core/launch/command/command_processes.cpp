@@ -120,7 +120,7 @@ CommandProcesses::CommandProcesses(const CommandOptions& options, ReplicasFile f
   }
   record_.processes.clear();
   record_.boot_id = boot_id();
-  record_.job = options.job_namespace + "/" + options.name;
+  record_.job = options.job_id();
 }
 
 void CommandProcesses::begin(const CommandGeneration& generation, const CommandHost& host,

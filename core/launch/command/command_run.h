@@ -22,6 +22,7 @@ struct ReplicasFile;  // leftovers.h
 struct CommandOptions {
   std::string name;
   std::string job_namespace = "default";
+  std::string job_id() const { return job_namespace + "/" + name; }  // ADAPTDL_JOB_ID
   std::string
       program;  // with a slash: a path, relative to `directory`; otherwise a command in PATH
   std::vector<std::string> arguments;

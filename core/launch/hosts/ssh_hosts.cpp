@@ -34,20 +34,13 @@ constexpr Seconds kReadProgram{600};  // for a host to read it once, at most
 // Agents learn of the end of their run sooner than we do.
 constexpr std::chrono::seconds kEndOfRun{3};
 
-std::string without_blanks(const std::string& text) {
-  constexpr const char* kBlank = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
 }  // namespace
 
 std::vector<SshHost> parse_ssh_hosts(const std::string& text, int slots) {
   std::vector<SshHost> hosts;
   std::set<std::string> names;
   for (const std::string& given : split(text, ',')) {
-    const std::string part = without_blanks(given);
+    const std::string part(trimmed(given));
     // ssh takes an IPv6 address without the brackets that keep it apart from the number.
     const size_t open = part.find('['), close = part.find(']');
     const bool is_six = open != std::string::npos && close != std::string::npos && open < close &&
@@ -131,7 +124,10 @@ struct SshHosts::Impl {
 
   void bring_program(const Remote& remote) {
     if (program_print(options.program) != print) {
-      fail("cannot copy {} to it: it has changed since the run was started", options.program);
+      fail(
+          "cannot copy {} to it: it has changed since the run was started; end the run and start "
+          "it anew",
+          options.program);
     }
     say(remote, fmt::format("copying {} to it", options.program));
     client.put(remote.host.name, options.program, program_names());

@@ -48,6 +48,14 @@ TEST_CASE("suggestions") {
   CHECK(nearest_name("l", {"ls"}) == "ls");
 }
 
+TEST_CASE("blanks at the ends are left out, those between words are not") {
+  CHECK(trimmed(" \t a b\r\n") == "a b");
+  CHECK(trimmed("a") == "a");
+  CHECK(trimmed(" \n").empty());
+  CHECK(trimmed("").empty());
+  CHECK(trimmed("-a b ", "-") == "a b ");
+}
+
 TEST_CASE("no name is meant by a word that shares nothing with it, or by a very long one") {
   CHECK(nearest_name("x", {"y"}).empty());
   CHECK(nearest_name("", {"ls"}).empty());

@@ -862,6 +862,21 @@ TEST_CASE(
   CHECK(run.wait() == 143);
 }
 
+// The other host's agent leads nothing: it joins the run at its port.
+void start_on_two_hosts(TestRun& run, TestRun& agent) {
+  agent.options.hosts = HostsOptions{.secret = "secret"};
+  agent.options.checkpoint_dir = run.options.checkpoint_dir;  // hosts share storage
+  agent.options.output_dir = run.options.output_dir;
+  agent.body = [&agent, port = run.options.hosts->port](const std::vector<EventSink>&,
+                                                        const Talk& talk) {
+    const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
+    return run_agent({.run = agent.options, .id = "1", .host = "other", .find_launcher = find},
+                     talk);
+  };
+  run.start();
+  agent.start();
+}
+
 TEST_CASE("run: a kill for want of memory on another host is recognised") {
   const ReservedPort reserved = reserve_port();  // nobody else takes it before the launcher does
   const auto port = static_cast<uint16_t>(reserved.number);
@@ -869,16 +884,7 @@ TEST_CASE("run: a kill for want of memory on another host is recognised") {
   little_memory(run, {"steps=60", "gather=2", "atomic=64", "memory=0:64"});
   run.options.hosts = HostsOptions{.secret = "secret", .port = port};
   little_memory(agent, {"steps=60", "gather=2", "atomic=64", "memory=*:16", "dir=" + run.folder()});
-  agent.options.hosts = HostsOptions{.secret = "secret"};
-  agent.options.checkpoint_dir = run.options.checkpoint_dir;  // hosts share storage
-  agent.options.output_dir = run.options.output_dir;
-  agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
-    const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
-    return run_agent({.run = agent.options, .id = "1", .host = "other", .find_launcher = find},
-                     talk);
-  };
-  run.start();
-  agent.start();
+  start_on_two_hosts(run, agent);
   REQUIRE_MESSAGE(run.wait() == 0, run.talk());
   CHECK_MESSAGE(agent.wait() == 0, agent.talk());
   const auto failures = run.events("failure");
@@ -896,16 +902,7 @@ TEST_CASE("run: a host that is lost while the program goes on after its training
   run.options.own_main = agent.options.own_main = true;
   worker(run, {"steps=20", "after=60000:0"});
   worker(agent, {"steps=20", "after=60000:0"});
-  agent.options.hosts = HostsOptions{.secret = "secret"};
-  agent.options.checkpoint_dir = run.options.checkpoint_dir;  // hosts share storage
-  agent.options.output_dir = run.options.output_dir;
-  agent.body = [&](const std::vector<EventSink>&, const Talk& talk) {
-    const auto find = [port] { return LauncherAddress{"127.0.0.1", port}; };
-    return run_agent({.run = agent.options, .id = "1", .host = "other", .find_launcher = find},
-                     talk);
-  };
-  run.start();
-  agent.start();
+  start_on_two_hosts(run, agent);
   run.wait_for_step(20);
   REQUIRE(soon([&] { return run.request({{"request", "status"}})["finished"] == true; }));
   agent.signal(SIGKILL);
